@@ -1,0 +1,48 @@
+# One verb a line; every verb makes its own environment when there is none.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+SHARED ?= ../shared
+
+.PHONY: help demo test check bench docs fmt clean lock
+
+help:  ## list the verbs
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
+
+demo: $(READY)  ## the main job on real data; writes timeline.png and picture.png here
+	$(BIN)/sooner demo
+
+test: $(READY)  ## all tests, the docs' examples included
+	$(BIN)/python -m pytest
+
+check: $(READY)  ## format, lint, types, layers: what CI runs before the tests
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+bench: $(READY)  ## benchmarks; SHARED=folder with measured run times
+	for script in benchmarks/*.py; do $(BIN)/python $$script --data $(SHARED)/data || exit 1; done
+
+docs: $(READY)  ## run every example of the README and the documentation
+	$(BIN)/python -m pytest tests/test_docs.py
+
+fmt: $(READY)  ## format and mend what can be mended mechanically
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+clean:  ## remove the environment and everything built
+	rm -rf $(VENV) build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+	rm -rf src/*.egg-info
+
+lock: $(READY)  ## pin requirements/dev.in again (needs uv: pip install uv)
+	uv pip compile --no-emit-index-url --no-header --python-version 3.11 --all-extras \
+		--output-file requirements/dev.txt --upgrade pyproject.toml requirements/dev.in
+
+$(READY): requirements/dev.txt pyproject.toml
+	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	touch $@

@@ -1,0 +1,115 @@
+"""Multiply by a huge matrix on many machines, and have the exact answer before the slowest reply.
+
+`encode` a matrix once into n coded blocks; for each new x `matvec` starts n tasks on an executor
+and has the exact product as soon as the finished ones determine it, an estimate before that.
+
+Public names are imported when they are first used, so ``import sooner`` costs next to nothing.
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from sooner._version import __version__
+
+if TYPE_CHECKING:
+    from sooner import codes, plots, testing
+    from sooner.codes import (
+        ARIKAN,
+        HADAMARD,
+        Kernel,
+        PolarCode,
+        Replication,
+        SideBySide,
+        Uncoded,
+    )
+    from sooner.errors import (
+        BlockLostError,
+        JobTimeoutError,
+        MissingExtraError,
+        NonFiniteError,
+        NotDecodableError,
+        SoonerError,
+        StoreError,
+        StoreExistsError,
+        StoreFormatError,
+        StoreNotFoundError,
+        TaskFailedError,
+        WorkerLostError,
+    )
+    from sooner.executors import LocalExecutor, VirtualExecutor, as_executor
+    from sooner.jobs import Estimate, Job, encode, matmat, matvec
+    from sooner.store import CodedMatrix, MemoryStore, open_coded
+    from sooner.trace import TaskRecord, Trace
+
+_HOMES = {
+    "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
+    "errors": (
+        "BlockLostError JobTimeoutError MissingExtraError NonFiniteError NotDecodableError "
+        "SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
+        "TaskFailedError WorkerLostError"
+    ),
+    "executors": "LocalExecutor VirtualExecutor as_executor",
+    "jobs": "Estimate Job encode matmat matvec",
+    "store": "CodedMatrix MemoryStore open_coded",
+    "trace": "TaskRecord Trace",
+}
+_HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
+_MODULES = ("codes", "plots", "testing")
+
+__all__ = [
+    "ARIKAN",
+    "HADAMARD",
+    "BlockLostError",
+    "CodedMatrix",
+    "Estimate",
+    "Job",
+    "JobTimeoutError",
+    "Kernel",
+    "LocalExecutor",
+    "MemoryStore",
+    "MissingExtraError",
+    "NonFiniteError",
+    "NotDecodableError",
+    "PolarCode",
+    "Replication",
+    "SideBySide",
+    "SoonerError",
+    "StoreError",
+    "StoreExistsError",
+    "StoreFormatError",
+    "StoreNotFoundError",
+    "TaskFailedError",
+    "TaskRecord",
+    "Trace",
+    "Uncoded",
+    "VirtualExecutor",
+    "WorkerLostError",
+    "__version__",
+    "as_executor",
+    "codes",
+    "encode",
+    "matmat",
+    "matvec",
+    "open_coded",
+    "plots",
+    "testing",
+]
+
+
+def __getattr__(name: str) -> Any:
+    """Import a public name when it is first used."""
+    if name in _HOME_OF:
+        value = getattr(importlib.import_module(f"sooner.{_HOME_OF[name]}"), name)
+    elif name in _MODULES:
+        value = importlib.import_module(f"sooner.{name}")
+    else:
+        raise AttributeError(f"module 'sooner' has no attribute {name!r}")
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    """List the public names, imported yet or not."""
+    return sorted(__all__)

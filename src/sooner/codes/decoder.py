@@ -1,0 +1,224 @@
+"""The decoder of polar codes as a state: told indices, it answers yes or no."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sooner.codes import modular
+from sooner.codes.base import check_index, not_decodable
+from sooner.codes.layout import DATA
+from sooner.codes.plan import DecodePlan, Walk
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sooner._types import Mask
+    from sooner.codes.layout import ChannelLayout
+    from sooner.codes.program import Program, Value
+
+__all__ = ["ErasureState", "PolarDecoder"]
+
+
+class ErasureState:
+    """Which channels a set of outputs settles, level by level.
+
+    A 2 x 2 stage maps what is known of two outputs, (a, b), to (a and b, a or b): the worse
+    input needs both, the better one either, the worse being known.  So one new output flips
+    exactly one value in each level and settles exactly one channel: O(log N) per arrival.
+
+    Parameters
+    ----------
+    size
+        Transform size N, a power of two.
+
+    Examples
+    --------
+    >>> state = ErasureState(4)
+    >>> [state.add(position) for position in (2, 1, 0, 3)]
+    [3, 1, 2, 0]
+    """
+
+    def __init__(self, size: int) -> None:
+        self._half = size // 2
+        self._levels = [bytearray(size) for _ in range(size.bit_length())]
+
+    def add(self, position: int) -> int:
+        """Take note of an output that was not there before.
+
+        Parameters
+        ----------
+        position
+            Its row of the transform.
+
+        Returns
+        -------
+        int
+            The channel that it settles, the earlier channels being known.
+        """
+        half = self._half
+        for level in self._levels:
+            level[position] = 1
+            if not half:
+                break
+            if level[position ^ half]:
+                position &= ~half  # both are known now: the worse input
+            else:
+                position |= half
+            half >>= 1
+        return position
+
+    @property
+    def settled(self) -> bytearray:
+        """For each channel 1 if it is settled, length N."""
+        return self._levels[-1]
+
+
+class PolarDecoder:
+    """Sequential decoding, with inactivation unless that is switched off.
+
+    Parameters
+    ----------
+    layout
+        The code.
+    inactivation
+        Whether a data channel that is erased at its turn becomes an unknown instead of the end.
+    """
+
+    def __init__(self, layout: ChannelLayout, *, inactivation: bool) -> None:
+        self._layout = layout
+        self._inactivation = inactivation
+        self._state = ErasureState(len(layout.kinds))
+        self._positions: list[int] = layout.positions.tolist()
+        self._n_available = 0
+        self._n_erased_data = layout.k
+        self._decodable = False
+        self._rank_missing = 0
+        self._walk: Walk | None = None
+        self.available: Mask = np.zeros(layout.n, dtype=np.bool_)
+
+    def add(self, index: int) -> bool:
+        """Take note that output `index` is available.
+
+        Parameters
+        ----------
+        index
+            Which output, in ``0 … n-1``.
+
+        Returns
+        -------
+        bool
+            Whether the set is decodable now.
+        """
+        index = check_index(index, self.available.size)
+        if not self.available[index]:
+            self.available[index] = True
+            self._n_available += 1
+            self._walk = None
+            channel = self._state.add(self._positions[index])
+            self._n_erased_data -= self._layout.kinds[channel] == DATA
+            self._decodable = self._decodable or self._decide()
+        return self._decodable
+
+    def _decide(self) -> bool:
+        """Whether the answer is determined; the rank is asked for only when it can suffice."""
+        if self._n_erased_data == 0:
+            return True
+        k = self._layout.k
+        if not self._inactivation or self._n_available < k:
+            return False
+        walk = self._written_down()
+        rank = modular.rank(_homogeneous(walk, self.available.size))
+        self._rank_missing = self.n_unknowns - rank
+        return self._rank_missing == 0
+
+    def _written_down(self) -> Walk:
+        """The walk for the outputs that are available, made once for each set."""
+        if self._walk is None:
+            values: list[Value | None] = [None] * len(self._layout.kinds)
+            for index in np.flatnonzero(self.available).tolist():
+                values[self._positions[index]] = (index, 1.0)
+            self._walk = Walk(self._layout, values, self.n_unknowns)
+        return self._walk
+
+    @property
+    def n_unknowns(self) -> int:
+        """Data channels that are erased at their turn; known without any arithmetic."""
+        return self._n_erased_data
+
+    @property
+    def decodable(self) -> bool:
+        """Whether this decoder can finish."""
+        return self._decodable
+
+    @property
+    def n_missing(self) -> int:
+        """A lower bound on how many more outputs are needed; 0 exactly when decodable."""
+        if self._decodable:
+            return 0
+        return max(self._layout.k - self._n_available, self._rank_missing, 1)
+
+    @property
+    def determined(self) -> Mask:
+        """Data blocks that the available outputs fix already, shape (k,).
+
+        The sequential decoder alone fixes the data channels before the first that is erased.
+        With inactivation it is exact, by rank modulo a prime.
+        """
+        k = self._layout.k
+        if self._decodable:
+            return np.ones(k, dtype=np.bool_)
+        if not self._inactivation:
+            settled = np.frombuffer(self._state.settled, np.uint8)[self._layout.data_channels]
+            fixed: Mask = np.cumsum(settled == 0) == 0
+            return fixed
+        walk = self._written_down()
+        n = self.available.size
+        return modular.determined(
+            _homogeneous(walk, n), modular.run(walk.builder.build(walk.data), _unknowns(walk, n))
+        )
+
+    def plan(self) -> DecodePlan:
+        """How to decode, equal for equal sets whatever the order of arrival.
+
+        Returns
+        -------
+        DecodePlan
+            The plan.
+
+        Raises
+        ------
+        NotDecodableError
+            If the set is not decodable.
+        """
+        if not self._decodable:
+            error = not_decodable(self)
+            raise error
+        walk = self._written_down()
+        if walk.n_unknowns == 0:
+            return DecodePlan(walk.builder.build(walk.blocks))
+        return _plan_with_unknowns(walk, self.available.size)
+
+
+def _unknowns(walk: Walk, n: int) -> NDArray[np.float64]:
+    """Inputs of a walk's programs for each unknown alone: outputs zero, unknowns the identity."""
+    return np.eye(n + walk.n_unknowns, walk.n_unknowns, -n)
+
+
+def _homogeneous(walk: Walk, n: int) -> NDArray[np.int64]:
+    """Coefficients of the unknowns in the equations modulo a prime, (equations, unknowns)."""
+    return modular.run(walk.builder.build(walk.equations), _unknowns(walk, n))
+
+
+def _plan_with_unknowns(walk: Walk, n: int) -> DecodePlan:
+    from sooner.codes import transform
+
+    equations: Program = walk.builder.build(walk.equations)
+    coefficients = np.empty((equations.n_results, walk.n_unknowns))
+    transform.run(equations, _unknowns(walk, n), out=coefficients)
+    left, singular, right = np.linalg.svd(coefficients, full_matrices=False)
+    solve = -(right.T / singular) @ left.T
+    return DecodePlan(
+        walk.builder.build(walk.blocks), equations, solve, float(singular[0] / singular[-1])
+    )

@@ -1,0 +1,405 @@
+"""Polar codes over the reals, randomized: the codes that this library is about."""
+
+from __future__ import annotations
+
+import functools
+from collections import OrderedDict
+from typing import TYPE_CHECKING, Any, Literal
+
+import numpy as np
+
+from sooner import _checks
+from sooner.codes import butterflies, construction, transform
+from sooner.codes.base import check_index, check_shapes
+from sooner.codes.decoder import PolarDecoder
+from sooner.codes.estimate import (
+    BlockEstimate,
+    correlation_program,
+    unbiased,
+    unbiased_relative_error,
+)
+from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
+from sooner.codes.layout import ChannelLayout
+from sooner.codes.program import ZERO, ProgramBuilder
+
+if TYPE_CHECKING:
+    from numpy.typing import ArrayLike
+
+    from sooner._types import Array, Mask, RNGLike, Stop
+    from sooner.codes.plan import DecodePlan
+    from sooner.codes.program import Program, Value
+
+__all__ = ["PolarCode"]
+
+_DRAWS = 50
+"""Attempts at a puncturing and a parity matrix under which all n outputs decode."""
+
+_CACHED_PLANS = 8
+"""Plans kept per code: a job decodes with one, a solver meets the same set again and again."""
+
+
+class PolarCode:
+    r"""A randomized polar code over the reals: k data blocks become n coded blocks.
+
+    A coded block is a row of the polar transform :math:`G = F^{\otimes r}` times the channels:
+    k of them carry data blocks, multiplied by random signs, a few late ones carry random
+    combinations of the data, and the others are frozen to zero.  Any k outputs determine the
+    data, or very nearly any: at n = 256 and rate 3/4 it takes 1.002 k in the mean.
+
+    Parameters
+    ----------
+    n
+        Number of tasks: coded blocks, outputs.  Any number; what is no power of two is
+        punctured from the next one at random.
+    k
+        Number of data blocks, ``1 <= k <= n``.
+    kernel
+        HADAMARD, or ARIKAN, which the first paper uses: less accurate, and without estimates.
+    erasure_prob
+        Erasure probability that the choice of data channels assumes, for all outputs or one
+        for each, shape (n,).  Smaller than ``1 - k / n`` by default, which suits inactivation.
+    late_parities
+        Number of channels, the last in decoding order, that carry random combinations of the
+        data.  They cost nothing in redundancy and resolve what was left open before them.
+        At most N - k, N the transform size.
+    systematic
+        Whether the first k coded blocks are the data blocks themselves.  A job without
+        stragglers then decodes nothing; the price is a condition number (see Notes).
+    decoder
+        ``"inactivation"``, or ``"sequential"``: the papers', which needs 10 to 22 % more
+        outputs and is exact for integers.
+    rng
+        Seed or generator of signs, map and parities (SPEC 7).
+
+    Raises
+    ------
+    ValueError
+        If the numbers do not fit each other.
+
+    Notes
+    -----
+    ``PolarCode(n, k, erasure_prob=1 - k / n, late_parities=0, decoder="sequential")`` is the
+    code of both papers (arXiv 1901.06811, Section II; arXiv 2309.00682, Section II-C).  The
+    rows of the transform go to the tasks in random order, so that workers that fail together
+    do not meet a structured set.
+
+    Examples
+    --------
+    >>> code = PolarCode(64, 48, rng=0)
+    >>> data = np.random.default_rng(0).standard_normal((48, 10))
+    >>> outputs = code.encode(data)
+    >>> available = np.arange(64) % 8 != 3  # eight of the tasks did not answer
+    >>> bool(np.allclose(code.decode(outputs, available), data))
+    True
+    """
+
+    operands = 1
+
+    def __init__(
+        self,
+        n: int,
+        k: int,
+        *,
+        kernel: Kernel = HADAMARD,
+        erasure_prob: ArrayLike | None = None,
+        late_parities: int | None = None,
+        systematic: bool = False,
+        decoder: Literal["inactivation", "sequential"] = "inactivation",
+        rng: RNGLike = 0,
+    ) -> None:
+        n = _checks.integer(n, "n", at_least=1)
+        k = _checks.integer(k, "k", at_least=1)
+        if k > n:
+            raise ValueError(f"k must satisfy 0 < k <= n, got k={k}, n={n}.")
+        _checks.one_of(kernel, "kernel", (HADAMARD, ARIKAN))
+        _checks.one_of(decoder, "decoder", ("inactivation", "sequential"))
+        size = 1 << (n - 1).bit_length()
+        if late_parities is None:
+            late_parities = construction.default_late_parities(size, k, decoder)
+        late_parities = _checks.integer(late_parities, "late_parities", at_least=0)
+        if k + late_parities > size:
+            raise ValueError(
+                f"k + late_parities must not exceed the transform size {size}, "
+                f"got k={k}, late_parities={late_parities}. Use at most {size - k}."
+            )
+        if late_parities and decoder == "sequential":
+            raise ValueError(
+                "late_parities must be 0 for the sequential decoder, which cannot use them, "
+                f'got {late_parities}. Use decoder="inactivation".'
+            )
+        if erasure_prob is None:
+            erasure_prob = construction.default_erasure_prob(n, k, decoder)
+        generator = np.random.default_rng(rng)
+        for _ in range(_DRAWS):
+            layout = construction.draw_layout(
+                n,
+                k,
+                erasure_prob=erasure_prob,
+                late_parities=late_parities,
+                systematic=systematic,
+                hadamard=kernel == HADAMARD,
+                rng=generator,
+            )
+            self._set(layout, decoder, systematic=systematic)
+            if self._all_decode():
+                return
+        raise ValueError(
+            f"no code with n={n}, k={k}, late_parities={late_parities}, erasure_prob="
+            f"{erasure_prob} was found that decodes from all {n} outputs. "
+            "Use a smaller k, or another number of late parities."
+        )
+
+    def _set(self, layout: ChannelLayout, decoder: str, *, systematic: bool) -> None:
+        self.n = layout.n
+        self.k = layout.k
+        self.layout = layout
+        self.kernel = HADAMARD if layout.hadamard else ARIKAN
+        self.decoder_name = decoder
+        self.systematic = systematic
+        self._encoder = _encoding_program(layout)
+        self._plans: OrderedDict[bytes, Any] = OrderedDict()
+
+    def _all_decode(self) -> bool:
+        decoder = self.decoder()
+        for index in range(self.n):
+            decoder.add(index)
+        return decoder.decodable
+
+    def __repr__(self) -> str:
+        options = "" if self.layout.hadamard else ", kernel=ARIKAN"
+        options += f", late_parities={self.late_parities}" if self.late_parities else ""
+        options += ", systematic=True" if self.systematic else ""
+        options += ', decoder="sequential"' if self.decoder_name == "sequential" else ""
+        return f"PolarCode({self.n}, {self.k}{options})"
+
+    @property
+    def transform_size(self) -> int:
+        """Size N of the transform, the power of two that is at least n."""
+        return len(self.layout.kinds)
+
+    @property
+    def late_parities(self) -> int:
+        """Number of channels that carry random combinations of the data."""
+        return len(self.layout.parity)
+
+    def task_operands(self, index: int) -> tuple[int, ...]:
+        """Block that a task multiplies: its own.
+
+        Parameters
+        ----------
+        index
+            Which task.
+
+        Returns
+        -------
+        tuple of int
+            The task's index alone.
+        """
+        return (check_index(index, self.n),)
+
+    def encode(
+        self, blocks: Array, *, out: Array | None = None, threads: int = 1, stop: Stop = None
+    ) -> Array:
+        """Coded blocks from data blocks, in O(n log n) additions of blocks.
+
+        Parameters
+        ----------
+        blocks
+            Data blocks, shape ``(k, ...)``, floats or complex numbers.
+        out
+            Where to write, shape ``(n, ...)``, of the dtype of `blocks`.
+        threads
+            Threads to use.
+        stop
+            Asked between tiles; True raises `InterruptedError`.
+
+        Returns
+        -------
+        ndarray, shape (n, ...)
+            The coded blocks.
+        """
+        out = check_shapes(blocks, self.k, "blocks", out, self.n)
+        return transform.run(self._encoder, blocks, out=out, threads=threads, stop=stop)
+
+    def decoder(self) -> PolarDecoder:
+        """Give a decoder that knows of no output yet.
+
+        Returns
+        -------
+        Decoder
+            The decoder.
+        """
+        return PolarDecoder(self.layout, inactivation=self.decoder_name == "inactivation")
+
+    def decode(
+        self,
+        outputs: Array,
+        available: Mask,
+        *,
+        out: Array | None = None,
+        threads: int = 1,
+        stop: Stop = None,
+    ) -> Array:
+        """Data blocks from available outputs.
+
+        Parameters
+        ----------
+        outputs
+            Shape ``(n, ...)``; what is not available is not read.
+        available
+            Boolean mask, shape (n,).
+        out
+            Where to write, shape ``(k, ...)``.
+        threads
+            Threads to use.
+        stop
+            Asked between tiles; True raises `InterruptedError`.
+
+        Returns
+        -------
+        ndarray, shape (k, ...)
+            The data blocks.  `NotDecodableError` is raised if they are not determined.
+        """
+        out = check_shapes(outputs, self.n, "outputs", out, self.k)
+        return self.plan(available).run(outputs, out=out, threads=threads, stop=stop)
+
+    def plan(self, available: Mask) -> DecodePlan:
+        """How to decode from a set of outputs; the last few plans are kept.
+
+        Parameters
+        ----------
+        available
+            Boolean mask, shape (n,).
+
+        Returns
+        -------
+        DecodePlan
+            The plan.
+        """
+        key = _checks.mask(available, "available", self.n).tobytes()
+        plan: DecodePlan | None = self._plans.pop(key, None)
+        if plan is None:
+            decoder = self.decoder()
+            for index in np.flatnonzero(available).tolist():
+                decoder.add(index)
+            plan = decoder.plan()
+        self._plans[key] = plan
+        if len(self._plans) > _CACHED_PLANS:
+            self._plans.popitem(last=False)
+        return plan
+
+    def estimate(
+        self, outputs: Array, available: Mask, *, method: str = "unbiased"
+    ) -> BlockEstimate:
+        """Estimate the data blocks from any set of outputs, [B23] eq. (3).
+
+        Parameters
+        ----------
+        outputs
+            Shape ``(n, ...)``; what is not available is not read.
+        available
+            Boolean mask, shape (n,).
+        method
+            ``"unbiased"``.
+
+        Returns
+        -------
+        BlockEstimate
+            The estimate and its error, by the closed form.
+
+        Raises
+        ------
+        ValueError
+            If the kernel is not orthogonal.
+        """
+        self._check_anytime()
+        _checks.one_of(method, "method", ("unbiased",))
+        available = _checks.mask(available, "available", self.n)
+        value = unbiased(self._correlator, outputs, available)
+        return BlockEstimate(value, self.relative_error(int(np.count_nonzero(available))))
+
+    def relative_error(self, m: int) -> float:
+        """Relative root mean square error of the unbiased estimate from m outputs.
+
+        Parameters
+        ----------
+        m
+            Number of available outputs, a uniformly random set of them.
+
+        Returns
+        -------
+        float
+            The error, for any data, in the mean over signs and sets.
+
+        Examples
+        --------
+        >>> code = PolarCode(64, 48, erasure_prob=0.25, late_parities=0, decoder="sequential")
+        >>> round(code.relative_error(32), 2)
+        0.86
+        """
+        self._check_anytime()
+        return unbiased_relative_error(
+            m,
+            k=self.k,
+            size=self.transform_size,
+            parity_energy=float(np.square(self.layout.parity).sum()) / self.k,
+        )
+
+    def _check_anytime(self) -> None:
+        if not self.layout.hadamard:
+            raise ValueError(
+                "anytime estimates need an orthogonal kernel, and ARIKAN is not. "
+                "Use kernel=HADAMARD."
+            )
+
+    @functools.cached_property
+    def _correlator(self) -> Program:
+        return correlation_program(self.layout)
+
+    def spec(self) -> dict[str, Any]:
+        """All that rebuilds the code, random parts included.
+
+        Returns
+        -------
+        dict
+            JSON values.
+        """
+        return {
+            "kind": "polar",
+            "decoder": self.decoder_name,
+            "systematic": self.systematic,
+            **self.layout.to_json(),
+        }
+
+    @classmethod
+    def from_spec(cls, spec: dict[str, Any]) -> PolarCode:
+        """Rebuild a code from its `spec`.
+
+        Parameters
+        ----------
+        spec
+            What `spec` returned.
+
+        Returns
+        -------
+        PolarCode
+            The same code, bit for bit.
+        """
+        code = cls.__new__(cls)
+        layout = ChannelLayout.from_json(spec)
+        code._set(layout, spec["decoder"], systematic=spec["systematic"])
+        return code
+
+
+def _encoding_program(layout: ChannelLayout) -> Program:
+    """All outputs from the data blocks: signs, parities, transform."""
+    builder = ProgramBuilder(layout.k)
+    data: list[Value] = list(enumerate(layout.scales.tolist()))
+    channels = [ZERO] * len(layout.kinds)
+    for channel, value in zip(layout.data_channels.tolist(), data, strict=True):
+        channels[channel] = value
+    parities = builder.dense(layout.parity, data)
+    for channel, value in zip(layout.parity_channels.tolist(), parities, strict=True):
+        channels[channel] = value
+    outputs = butterflies.transform(builder, channels, hadamard=layout.hadamard)
+    return builder.build([outputs[position] for position in layout.positions.tolist()])
