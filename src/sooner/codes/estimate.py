@@ -109,7 +109,7 @@ def unbiased_relative_error(m: int, *, k: int, size: int, parity_energy: float) 
     size
         Transform size N, not the number of tasks: what was punctured is erased for good.
     parity_energy
-        Energy of all late parities over that of one data block; 0 without.
+        Energy of all late parities over that of one data block: about their number.
 
     Returns
     -------

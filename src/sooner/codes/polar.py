@@ -342,7 +342,7 @@ class PolarCode:
             m,
             k=self.k,
             size=self.transform_size,
-            parity_energy=float(np.square(self.layout.parity).sum()) / self.k,
+            parity_energy=float(np.square(self.layout.parity).sum()),
         )
 
     def _check_anytime(self) -> None:

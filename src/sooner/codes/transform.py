@@ -147,10 +147,9 @@ def run_tile(program: Program, slots: Array) -> None:
 
 
 def _dense(step: Run, slots: Array) -> Array:
-    """``M @ in``, in one fixed order: encoding gives the same bits for every width of a tile.
-
-    BLAS sums in an order that depends on the shapes.
-    """
+    """``M @ in``, summed in one fixed order."""
+    # BLAS sums in an order that depends on the shapes; encoding must give the same bits for
+    # every width of a slab.
     columns = step.coefs.T.astype(slots.dtype, copy=False)[..., None]
     ins = step.ins[0].tolist()
     total: Array = columns[0] * slots[ins[0]]
