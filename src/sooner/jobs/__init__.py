@@ -1,0 +1,14 @@
+"""Jobs: encode a matrix once, then multiply by it on workers that may be slow or die.
+
+The only place that decides by time; its clock is the executor's.
+"""
+
+from __future__ import annotations
+
+from sooner.jobs.encode import encode
+from sooner.jobs.estimate import Estimate
+from sooner.jobs.job import Job, Work
+from sooner.jobs.products import matmat, matvec
+from sooner.jobs.task import TaskOutput
+
+__all__ = ["Estimate", "Job", "TaskOutput", "Work", "encode", "matmat", "matvec"]

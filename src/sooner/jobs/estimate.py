@@ -1,0 +1,69 @@
+"""What a job knows at one moment: the answer so far and how far off it is."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sooner._types import Array, Mask
+
+__all__ = ["Estimate"]
+
+
+class Estimate:
+    """The answer so far.  Its value is computed when it is asked for, not before.
+
+    Parameters
+    ----------
+    value
+        Computes the answer.
+    exact
+        Whether the outputs determine the answer.
+    n_available
+        Number of outputs that it uses.
+    elapsed
+        Seconds from the job's start.
+    relative_error
+        Root mean square of the error over that of the answer, by the code's law; 0 when exact.
+    determined
+        Computes which data blocks the outputs fix.
+    """
+
+    def __init__(
+        self,
+        value: Callable[[], Array],
+        *,
+        exact: bool,
+        n_available: int,
+        elapsed: float,
+        relative_error: float,
+        determined: Callable[[], Mask],
+    ) -> None:
+        self._value = value
+        self._determined = determined
+        self.exact = exact
+        self.n_available = n_available
+        self.elapsed = elapsed
+        self.relative_error = relative_error
+
+    @functools.cached_property
+    def value(self) -> Array:
+        """The answer: of full shape, with every entry estimated."""
+        return self._value()
+
+    @functools.cached_property
+    def determined(self) -> Mask:
+        """Data blocks that the outputs fix already, shape (k,)."""
+        return self._determined()
+
+    def __repr__(self) -> str:
+        kind = "exact" if self.exact else f"relative error {self.relative_error:.2g}"
+        return f"<Estimate from {self.n_available} outputs after {self.elapsed:.3g} s, {kind}>"
+
+    def __array__(self, dtype: object = None, copy: bool | None = None) -> Array:
+        return np.asarray(self.value, dtype=dtype, copy=copy)  # type: ignore[call-overload,no-any-return]

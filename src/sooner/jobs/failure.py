@@ -1,0 +1,59 @@
+"""The error of a job that cannot end well: what came, what is missing, what went wrong."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from sooner.errors import NotDecodableError, TaskFailedError
+
+if TYPE_CHECKING:
+    from sooner.codes.base import Decoder
+    from sooner.trace import Trace
+
+__all__ = ["failure"]
+
+
+def failure(
+    trace: Trace, decoder: Decoder, retries: int, first_error: BaseException | None
+) -> NotDecodableError:
+    """Make the error that a job ends with when too many tasks failed too often.
+
+    Parameters
+    ----------
+    trace
+        What happened to each task.
+    decoder
+        What is available.
+    retries
+        How often a task was repeated at the most.
+    first_error
+        The first exception that a task raised; it becomes the cause, remote traceback and all.
+
+    Returns
+    -------
+    NotDecodableError
+        A `TaskFailedError` if any task raised.
+    """
+    raised = [record.error or "" for record in trace if record.outcome == "raised"]
+    kinds = Counter(error.partition(":")[0] for error in raised)
+    lost = sum(record.outcome == "lost" for record in trace)
+    counts = [f"{kind} {count} times" for kind, count in kinds.most_common()]
+    if lost:
+        counts.append(f"no answer {lost} times")
+    missing = np.flatnonzero(~decoder.available).tolist()
+    n_available = trace.n - len(missing)
+    message = (
+        f"{n_available} of {trace.n} outputs are available, at least {decoder.n_missing} more are "
+        f"needed, and no task that could give them is left: each was repeated {retries} times "
+        f"({', '.join(counts)})."
+    )
+    if raised:
+        message += f" The first error: {raised[0]}"
+    error = (TaskFailedError if raised else NotDecodableError)(
+        message, n_available=n_available, missing=missing, n_needed=decoder.n_missing
+    )
+    error.__cause__ = first_error
+    return error

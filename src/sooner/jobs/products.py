@@ -1,0 +1,178 @@
+"""Products as jobs: check the operands, make the tasks, name the answer."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sooner import _checks
+from sooner.executors import as_executor
+from sooner.jobs.job import Job, Work
+from sooner.jobs.task import multiply_block
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from numpy.typing import ArrayLike
+
+    from sooner._types import Array
+    from sooner.store import CodedMatrix
+
+__all__ = ["matmat", "matvec"]
+
+
+def matvec(
+    A: CodedMatrix,
+    x: ArrayLike,
+    *,
+    executor: Any,
+    retries: int = 2,
+    timeout: float | None = None,
+    delays: Sequence[float] | None = None,
+) -> Job:
+    """Start ``A @ x`` for a vector x.
+
+    Parameters
+    ----------
+    A
+        The coded matrix, shape (m, columns).
+    x
+        Shape (columns,), numbers of any dtype.
+    executor
+        Where tasks run: whatever `as_executor` takes.  One that it makes for this job (from a
+        name such as ``"local:8"``) is closed with the job.
+    retries
+        How often a task that raised, or whose worker was lost, is repeated.
+    timeout
+        Seconds that one task may run before it is taken for lost.  None: 20 times the slowest
+        finished one and at least 30 s.
+    delays
+        Seconds that each task is stretched by, shape (n,): stragglers to try things out with.
+
+    Returns
+    -------
+    Job
+        Under way already.  The answer has shape (m,) and NumPy's result type of both dtypes.
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit; no task is sent then.
+
+    Examples
+    --------
+    >>> import sooner
+    >>> A = np.arange(12.0).reshape(4, 3)
+    >>> coded = sooner.encode(A, sooner.PolarCode(4, 2))
+    >>> with matvec(coded, [1.0, 0.0, 2.0], executor="threads:2") as job:
+    ...     job.result()
+    array([ 4., 13., 22., 31.])
+    """
+    vector = _operand(x, "x")
+    if vector.shape != (A.shape[1],):
+        raise ValueError(
+            f"x must have shape ({A.shape[1]},) to be multiplied by a matrix of shape {A.shape}, "
+            f"got {vector.shape}." + (" Use matmat for a matrix." if vector.ndim == 2 else "")
+        )
+    return _start(A, vector, executor, retries, timeout, delays)
+
+
+def matmat(
+    A: CodedMatrix,
+    X: ArrayLike,
+    *,
+    executor: Any,
+    retries: int = 2,
+    timeout: float | None = None,
+    delays: Sequence[float] | None = None,
+) -> Job:
+    """Start ``A @ X`` for a matrix X of few columns: one round of tasks for all of them.
+
+    Parameters
+    ----------
+    A
+        The coded matrix, shape (m, columns).
+    X
+        Shape (columns, width), numbers of any dtype.
+    executor, retries, timeout, delays
+        As in `matvec`.
+
+    Returns
+    -------
+    Job
+        Under way already.  The answer has shape (m, width).
+
+    Raises
+    ------
+    ValueError
+        If the shapes do not fit; no task is sent then.
+
+    Examples
+    --------
+    >>> import sooner
+    >>> coded = sooner.encode(np.eye(4), sooner.PolarCode(4, 3))
+    >>> with matmat(coded, np.ones((4, 2)), executor="threads:2") as job:
+    ...     job.result().shape
+    (4, 2)
+    """
+    matrix = _operand(X, "X")
+    if matrix.ndim != 2 or matrix.shape[0] != A.shape[1]:
+        raise ValueError(
+            f"X must have shape ({A.shape[1]}, width) to be multiplied by a matrix of shape "
+            f"{A.shape}, got {matrix.shape}."
+            + (" Use matvec for a vector." if matrix.ndim == 1 else "")
+        )
+    return _start(A, matrix, executor, retries, timeout, delays)
+
+
+def _operand(x: ArrayLike, name: str) -> Array:
+    """The right-hand operand as a C-ordered array of numbers in native byte order."""
+    array = np.asarray(x)
+    if array.dtype.kind not in "biufc" or array.dtype.itemsize > 16:
+        raise TypeError(f"{name} must hold numbers of at most double precision, got {array.dtype}.")
+    if array.dtype.char in "gG":  # long double: the blocks have no such precision
+        raise TypeError(f"{name} must be of single or double precision, got {array.dtype}.")
+    return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _start(
+    A: CodedMatrix,
+    x: Array,
+    executor: Any,
+    retries: int,
+    timeout: float | None,
+    delays: Sequence[float] | None,
+) -> Job:
+    retries = _checks.integer(retries, "retries", at_least=0)
+    if timeout is not None:
+        timeout = _checks.positive(timeout, "timeout")
+    code, width = A.code, x.shape[1:]
+    if delays is not None and len(delays) != code.n:
+        raise ValueError(f"delays must hold {code.n} numbers, one per task, got {len(delays)}.")
+    m = A.shape[0]
+    dtype = np.result_type(A.dtype, x.dtype)
+    runner = as_executor(executor)
+    nothing_to_do = 0 in {*A.shape, *width}
+    reference = None if nothing_to_do else runner.broadcast(x)
+    work = Work(
+        multiply_block,
+        []
+        if nothing_to_do
+        else [
+            (A.block_source(i), reference, dtype.str, 0.0 if delays is None else delays[i])
+            for i in range(code.n)
+        ],
+        (A.block_rows, *width),
+        dtype,
+        lambda blocks: blocks.reshape(code.k * A.block_rows, *width)[:m],
+    )
+    return Job(
+        code,
+        work,
+        runner,
+        retries=retries,
+        timeout=timeout,
+        references=[] if reference is None else [reference],
+        owns_executor=runner is not executor and not hasattr(executor, "submit"),
+    )

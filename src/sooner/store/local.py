@@ -1,0 +1,156 @@
+"""A store in a folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+import secrets
+import shutil
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sooner.errors import StoreError, StoreExistsError, StoreNotFoundError
+from sooner.store.location import MANIFEST, absent, taken
+
+if TYPE_CHECKING:
+    from collections.abc import Generator, Iterable
+
+__all__ = ["LocalFolder"]
+
+_NO_HARD_LINKS = frozenset({errno.EPERM, errno.ENOTSUP, errno.ENOSYS, errno.EMLINK})
+
+
+class LocalFolder:
+    """A store in a folder of a local or network file system.
+
+    Its methods are those of `sooner.store.location.Location`.
+
+    Parameters
+    ----------
+    path
+        The folder; it need not exist.
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self._path = Path(path).absolute()  # workers may run in another folder
+        self._made = False
+
+    def __str__(self) -> str:
+        return str(self._path)
+
+    def prepare(self, nbytes: int) -> None:
+        """Make the folder, and see that the disk has room."""
+        with _explained(f"{self} cannot be a store, which must be a folder one may write to"):
+            self._made = not self._path.exists()
+            self._path.mkdir(parents=True, exist_ok=True)
+            free = shutil.disk_usage(self._path).free
+        if free < nbytes:
+            raise StoreError(
+                f"{self} needs {nbytes / 1e6:.1f} MB ({nbytes} bytes), and its disk has "
+                f"{free / 1e6:.1f} MB ({free} bytes) free. Choose another store, or a code of a "
+                f"higher rate k/n."
+            )
+
+    def append(self, name: str, data: bytes | memoryview) -> None:
+        """Add bytes to ``<name>.tmp``.
+
+        Opened and closed each time: a code may have more blocks than a process may have files.
+        """
+        path = self._growing(name)
+        with _explained(f"{path} cannot be written"), path.open("ab") as file:
+            file.write(data)
+
+    def finish(self, name: str) -> None:
+        """Flush a file to the disk, then give it its name."""
+        path = self._growing(name)
+        with _explained(f"{path} cannot be written"):
+            with path.open("rb+") as file:
+                os.fsync(file.fileno())
+            path.replace(self._path / name)
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove files, and the folder if it was made for them and is empty again."""
+        for name in names:
+            for path in (self._growing(name), self._path / name):
+                with contextlib.suppress(OSError):
+                    path.unlink(missing_ok=True)
+        if self._made:
+            with contextlib.suppress(OSError):
+                self._path.rmdir()
+
+    def commit(self, manifest: bytes, *, overwrite: bool) -> None:
+        """Write the manifest under another name, then link or rename it."""
+        draft = self._path / f"{MANIFEST}.{secrets.token_hex(6)}.tmp"
+        try:
+            with _explained(f"{draft} cannot be written"):
+                _write_new(draft, manifest)
+            self._flush()  # the blocks' names before the manifest's
+            self._publish(draft, overwrite=overwrite)
+            self._flush()
+        finally:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+    def _publish(self, draft: Path, *, overwrite: bool) -> None:
+        target = self._path / MANIFEST
+        publish = os.replace if overwrite else _create_only
+        try:
+            with _explained(f"{target} cannot be written", but=(FileExistsError,)):
+                publish(draft, target)
+        except FileExistsError:
+            raise StoreExistsError(taken(self)) from None
+
+    def read_manifest(self) -> bytes:
+        """Give the contents of the manifest."""
+        path = self._path / MANIFEST
+        missing = (FileNotFoundError, NotADirectoryError)
+        try:
+            with _explained(f"{path} cannot be read", but=missing):
+                return path.read_bytes()
+        except missing:
+            raise StoreNotFoundError(absent(self)) from None
+
+    def source(self, name: str) -> dict[str, Any]:
+        """Give the path of a file."""
+        return {"kind": "file", "path": str(self._path / name)}
+
+    def _growing(self, name: str) -> Path:
+        return self._path / f"{name}.tmp"
+
+    def _flush(self) -> None:
+        """Make the names in the folder durable, where a folder can be flushed."""
+        with contextlib.suppress(OSError):
+            descriptor = os.open(self._path, os.O_RDONLY)
+            try:
+                os.fsync(descriptor)
+            finally:
+                os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _explained(message: str, but: tuple[type[OSError], ...] = ()) -> Generator[None]:
+    """Turn errors of the operating system, `but` some, into a `StoreError` that says what for."""
+    try:
+        yield
+    except but:
+        raise
+    except OSError as error:
+        raise StoreError(f"{message}: {error.strerror or error}.") from error
+
+
+def _write_new(path: Path, data: bytes) -> None:
+    with path.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def _create_only(draft: Path, target: Path) -> None:
+    """Give `draft` the name `target` unless that is taken: of two writers, one wins."""
+    try:
+        os.link(draft, target)
+    except OSError as error:
+        if error.errno not in _NO_HARD_LINKS:
+            raise
+        _write_new(target, draft.read_bytes())

@@ -1,0 +1,179 @@
+"""Where a coded matrix lives: the small interface between its layout and what keeps the bytes.
+
+Objects grow under names that nobody else uses, become visible whole, and count only once the
+manifest is there, which is created in one step.  A store of another kind is one more class with
+these methods, one more line in `as_location`, and one more ``kind`` in `sooner.store.slabs`.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from sooner.store.memory import MemoryStore
+
+    StoreLike: TypeAlias = str | os.PathLike[str] | MemoryStore | None
+
+__all__ = ["MANIFEST", "Location", "as_location"]
+
+MANIFEST = "manifest.json"
+"""Name of the object that makes the others count."""
+
+_STORES = "a path to a local folder, or None or sooner.store.MemoryStore() for memory"
+
+
+class Location(Protocol):
+    """What keeps the objects of one coded matrix; ``str()`` of it is its name."""
+
+    def prepare(self, nbytes: int) -> None:
+        """Make ready for new objects, or say why not.
+
+        Parameters
+        ----------
+        nbytes
+            Bytes that will be written.
+
+        Raises
+        ------
+        StoreError
+            If there is no room or no permission.
+        """
+
+    def append(self, name: str, data: bytes | memoryview) -> None:
+        """Add bytes to an object that is not visible yet.
+
+        Parameters
+        ----------
+        name
+            Of the object, unique to this encoding.
+        data
+            What to add.
+        """
+
+    def finish(self, name: str) -> None:
+        """Make an object durable, then visible.
+
+        Parameters
+        ----------
+        name
+            Of the object.
+        """
+
+    def discard(self, names: Iterable[str]) -> None:
+        """Remove objects, finished or not, as far as that is possible; never raises.
+
+        Parameters
+        ----------
+        names
+            Of the objects.
+        """
+
+    def commit(self, manifest: bytes, *, overwrite: bool) -> None:
+        """Write the manifest in one step, after which the finished objects count.
+
+        Parameters
+        ----------
+        manifest
+            Its contents.
+        overwrite
+            Replace one that is there already.
+
+        Raises
+        ------
+        StoreExistsError
+            If there is one already and `overwrite` is false.
+        """
+
+    def read_manifest(self) -> bytes:
+        """Give the contents of the manifest.
+
+        Returns
+        -------
+        bytes
+            The contents.
+
+        Raises
+        ------
+        StoreNotFoundError
+            If there is none.
+        """
+
+    def source(self, name: str) -> dict[str, Any]:
+        """Say how a worker finds an object: its ``kind``, ``path``, and what that kind needs.
+
+        Parameters
+        ----------
+        name
+            Of the object.
+
+        Returns
+        -------
+        dict
+            Builtins only.
+        """
+
+
+def as_location(store: Any, storage_options: Mapping[str, Any] | None = None) -> Location:
+    """Give the location that a user's ``store`` argument means.
+
+    Parameters
+    ----------
+    store
+        A path to a local folder, or None or a `MemoryStore` for memory.
+    storage_options
+        Options of a remote store; the stores of this version take none.
+
+    Returns
+    -------
+    Location
+        The location.
+
+    Raises
+    ------
+    TypeError
+        If `store` is of another type.
+    ValueError
+        If `store` is a URL, or empty, or options are given that nobody reads.
+
+    Examples
+    --------
+    >>> print(as_location("/tmp/A.coded"))
+    /tmp/A.coded
+    """
+    from sooner.store.local import LocalFolder
+    from sooner.store.memory import MemoryStore
+
+    if storage_options:
+        raise ValueError(
+            f"storage_options are for remote stores, which this version does not have, got "
+            f"{sorted(storage_options)} for store={store!r}. Leave them out."
+        )
+    if store is None:
+        return MemoryStore()
+    if isinstance(store, MemoryStore):
+        return store
+    path = os.fspath(store) if isinstance(store, str | os.PathLike) else None
+    if not isinstance(path, str):
+        raise TypeError(f"store must be {_STORES}, got {store!r} of type {type(store).__name__}.")
+    if not path or "://" in path:
+        raise ValueError(f"store must be {_STORES}, got {path!r}.")
+    return LocalFolder(path)
+
+
+def taken(location: Location, holds: str = "a coded matrix") -> str:
+    """Say that a store is not free."""
+    return (
+        f"{location} holds {holds} already. Pass overwrite=True to replace it, or choose another "
+        f"store."
+    )
+
+
+def absent(location: Location) -> str:
+    """Say that a store has no manifest."""
+    return (
+        f"{location} holds no coded matrix: it has no {MANIFEST}. Nothing was encoded there, or "
+        f"the encoding was interrupted; encode the matrix again."
+    )

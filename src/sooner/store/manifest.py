@@ -1,0 +1,181 @@
+"""The manifest of a coded matrix: what its blocks are, and how to tell that they are intact."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from sooner._version import __version__
+from sooner.errors import StoreFormatError
+from sooner.store.location import MANIFEST
+from sooner.store.slabs import checksum
+
+if TYPE_CHECKING:
+    from sooner.store.location import Location
+
+__all__ = ["FORMAT", "FORMAT_VERSION", "Block", "Manifest", "read_manifest"]
+
+FORMAT = "sooner coded matrix"
+FORMAT_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """One object of a store."""
+
+    name: str
+    """Of the object, beside the manifest."""
+    size: int
+    """Of the object, in bytes, its header included."""
+    crc32c: tuple[int, ...]
+    """Checksum of each row slab, in order."""
+
+
+@dataclass(frozen=True, slots=True)
+class Manifest:
+    """All there is to know about a coded matrix at rest, its numbers aside."""
+
+    shape: tuple[int, int]
+    """Of the matrix that was encoded."""
+    dtype: str
+    """Of the blocks' elements, little-endian, as NumPy names it: ``"<f8"``."""
+    source_dtype: str
+    """Of the matrix that was encoded, likewise."""
+    block_rows: int
+    """Rows of each block: those of the matrix, shared among k and rounded up."""
+    slab_rows: int
+    """Rows of each slab; the last one of a block may have fewer."""
+    header_bytes: int
+    """Where the numbers of each object begin."""
+    code: dict[str, Any]
+    """All that rebuilds the code."""
+    fingerprint: str
+    """SHA-256 of the matrix that was encoded (`sooner.store.fingerprint`)."""
+    generation: str
+    """Random; part of the blocks' names, so that no two encodings share any."""
+    created: str
+    """When the blocks were complete, ISO 8601 in UTC."""
+    sooner_version: str
+    """What wrote it."""
+    blocks: tuple[Block, ...]
+    """The objects, in the order of the coded blocks."""
+
+    def to_json(self) -> bytes:
+        """Give the contents of ``manifest.json``.
+
+        Returns
+        -------
+        bytes
+            UTF-8, one line per field and one per block.
+        """
+        fields = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        fields["checksum"] = _checksum(fields)
+        blocks = ",\n".join(f"    {json.dumps(block)}" for block in fields.pop("blocks"))
+        lines = [f'  "{key}": {json.dumps(value)},\n' for key, value in fields.items()]
+        return f'{{\n{"".join(lines)}  "blocks": [\n{blocks}\n  ]\n}}\n'.encode()
+
+    @classmethod
+    def from_json(cls, data: bytes, name: str) -> Manifest:
+        """Read the contents of ``manifest.json``, and believe nothing in it unchecked.
+
+        Parameters
+        ----------
+        data
+            The contents.
+        name
+            Of the manifest, for messages.
+
+        Returns
+        -------
+        Manifest
+            The manifest.
+
+        Raises
+        ------
+        StoreFormatError
+            If a later version wrote it, or it is damaged, or it is of another program.
+        """
+        fields = _load(data, name)
+        try:
+            return cls._from_fields(fields)
+        except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
+            raise StoreFormatError(_damaged(name, f"{type(error).__name__}: {error}")) from error
+
+    @classmethod
+    def _from_fields(cls, fields: dict[str, Any]) -> Manifest:
+        if fields.pop("checksum") != _checksum(fields):
+            raise ValueError("it was changed after it was written")
+        del fields["format"], fields["format_version"]
+        blocks = tuple(
+            Block(block["name"], block["size"], tuple(block["crc32c"]))
+            for block in fields.pop("blocks")
+        )
+        rows, columns = fields.pop("shape")
+        manifest = cls(shape=(rows, columns), blocks=blocks, **fields)
+        manifest._check()
+        return manifest
+
+    @property
+    def n_slabs(self) -> int:
+        """Row slabs of each block."""
+        return -(-self.block_rows // self.slab_rows)
+
+    def _check(self) -> None:
+        """Hold the fields against each other; whoever computes a checksum can still be wrong."""
+        size = self.header_bytes + (self.block_rows * self.shape[1] * np.dtype(self.dtype).itemsize)
+        for block in self.blocks:
+            if block.size != size or len(block.crc32c) != self.n_slabs:
+                raise ValueError(f"{block.name} does not fit the shape of the matrix")
+            if not block.name or "/" in block.name or "\\" in block.name:
+                raise ValueError(f"a block is named {block.name!r}, which is not beside it")
+
+
+def read_manifest(location: Location) -> Manifest:
+    """Read the manifest of a store.
+
+    Parameters
+    ----------
+    location
+        Where.
+
+    Returns
+    -------
+    Manifest
+        The manifest.
+    """
+    return Manifest.from_json(location.read_manifest(), f"{location}/{MANIFEST}")
+
+
+def _load(data: bytes, name: str) -> dict[str, Any]:
+    """Give the fields, if this version can read them."""
+    try:
+        fields = json.loads(data)
+    except ValueError as error:
+        raise StoreFormatError(_damaged(name, str(error))) from error
+    if not isinstance(fields, dict) or fields.get("format") != FORMAT:
+        raise StoreFormatError(f"{name} was not written by sooner. Is this the right folder?")
+    version = fields.get("format_version")
+    if not isinstance(version, int) or version < 1:
+        raise StoreFormatError(_damaged(name, f"its format_version is {version!r}"))
+    if version > FORMAT_VERSION:
+        raise StoreFormatError(
+            f"{name} has store format {version}; this version of sooner ({__version__}) reads up "
+            f"to {FORMAT_VERSION}. Upgrade sooner."
+        )
+    return fields
+
+
+def _damaged(name: str, why: str) -> str:
+    return (
+        f"{name} is damaged: {why} (this version of sooner reads store format {FORMAT_VERSION}). "
+        f"Restore it from a copy, or encode the matrix again with overwrite=True."
+    )
+
+
+def _checksum(fields: dict[str, Any]) -> int:
+    """CRC-32C over the fields as canonical JSON: a flipped digit of the code would go unseen."""
+    canonical = json.dumps(fields, sort_keys=True, separators=(",", ":"), ensure_ascii=True)
+    return checksum(np.frombuffer(canonical.encode(), np.uint8))

@@ -1,0 +1,128 @@
+"""Reading the user's matrix panel by panel, whatever it is made of; never the whole of it."""
+
+from __future__ import annotations
+
+import operator
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from sooner._types import Array
+
+__all__ = ["Panels"]
+
+_FLOATS = frozenset({np.float16, np.float32, np.float64, np.complex64, np.complex128})
+
+
+class Panels:
+    """A matrix that is read a panel at a time.
+
+    NumPy arrays of any strides and byte order are looked at in place; objects that have
+    ``shape``, ``dtype`` and slices (HDF5 and Zarr datasets, dask arrays) are sliced, and each
+    slice made an array; anything else, such as a list of rows, is made an array at once.
+
+    Parameters
+    ----------
+    A
+        The matrix.
+
+    Raises
+    ------
+    TypeError
+        If it does not hold numbers, or numbers of more than 64 bits a component, or is sparse.
+    ValueError
+        If it does not have two dimensions, or has masked entries.
+
+    Examples
+    --------
+    >>> panels = Panels([[1, 2], [3, 4], [5, 6]])
+    >>> panels.shape
+    (3, 2)
+    >>> panels.read(1, 3, 0, 2)
+    array([[3, 4],
+           [5, 6]])
+    """
+
+    def __init__(self, A: Any) -> None:
+        if hasattr(A, "toarray") and hasattr(A, "nnz"):
+            raise TypeError(
+                f"A must be dense, got a sparse {type(A).__name__}. Pass A.toarray() if it fits."
+            )
+        if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
+            raise ValueError(
+                "A must not have masked entries, since encoding adds rows to each other. "
+                "Fill them, for example A.filled(0)."
+            )
+        if isinstance(A, np.ndarray) or not _is_sliceable(A):
+            A = np.asarray(A)  # a view of subclasses such as np.matrix and np.memmap
+        self._matrix = A
+        self.dtype: np.dtype[np.generic] = _checked_dtype(np.dtype(A.dtype))
+        self.shape: tuple[int, int] = _checked_shape(A.shape)
+
+    def read(self, first_row: int, last_row: int, first_column: int, last_column: int) -> Array:
+        """Give a panel.
+
+        Parameters
+        ----------
+        first_row, last_row
+            Its rows, from the first to before the last.
+        first_column, last_column
+            Its columns, likewise.
+
+        Returns
+        -------
+        ndarray
+            The panel, maybe a view; not to be written to.
+
+        Raises
+        ------
+        TypeError
+            If slicing the matrix gives something else than it promised.
+        """
+        rows = slice(first_row, last_row)
+        whole = (first_column, last_column) == (0, self.shape[1])
+        index = rows if whole else (rows, slice(first_column, last_column))
+        panel: Array = np.asarray(self._matrix[index])
+        shape = (last_row - first_row, last_column - first_column)
+        if panel.shape != shape or panel.dtype != self.dtype:
+            raise TypeError(
+                f"rows {first_row} to {last_row - 1} of A must be an array of shape {shape} and "
+                f"dtype {self.dtype}, got shape {panel.shape} and dtype {panel.dtype} from a "
+                f"{type(self._matrix).__name__}. Pass a NumPy array."
+            )
+        return panel
+
+
+def _is_sliceable(A: Any) -> bool:
+    """Whether `A` says what it is before it is read, and can be read in parts."""
+    return (
+        isinstance(getattr(A, "shape", None), tuple)
+        and isinstance(getattr(A, "dtype", None), np.dtype)
+        and hasattr(A, "__getitem__")
+    )
+
+
+def _checked_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    if dtype.kind not in "biu" and dtype.type not in _FLOATS:
+        raise TypeError(
+            f"A must hold booleans, integers, or real or complex numbers of at most 64 bits a "
+            f"component, got dtype {dtype}. Convert it first, for example A.astype(np.float64); "
+            f"of a structured array, pass its fields as columns."
+        )
+    return dtype
+
+
+def _checked_shape(shape: tuple[Any, ...]) -> tuple[int, int]:
+    if len(shape) != 2:
+        advice = "For a single column, pass A[:, None]." if len(shape) == 1 else ""
+        if len(shape) > 2:
+            advice = "Flatten it, for example A.reshape(len(A), -1)."
+        raise ValueError(f"A must have two dimensions, got shape {shape}. {advice}".rstrip())
+    try:
+        return operator.index(shape[0]), operator.index(shape[1])
+    except TypeError:
+        raise ValueError(
+            f"the shape of A must be known before it is read, got {shape}. "
+            f"Compute it first, for example A.compute_chunk_sizes() of a dask array."
+        ) from None

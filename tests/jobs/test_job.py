@@ -1,0 +1,315 @@
+"""Jobs on a clock that jumps: nothing here sleeps."""
+
+import logging
+import math
+from concurrent.futures import CancelledError
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import sooner
+from sooner.codes import ARIKAN
+from sooner.errors import (
+    JobTimeoutError,
+    NotDecodableError,
+    TaskFailedError,
+)
+from sooner.executors import VirtualExecutor
+
+NEVER = math.inf
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        sooner.PolarCode(16, 12),
+        sooner.PolarCode(20, 13),
+        sooner.PolarCode(16, 8, late_parities=0, decoder="sequential"),
+        sooner.SideBySide([sooner.PolarCode(8, 6), sooner.PolarCode(4, 3)]),
+        sooner.Replication(12, 5),
+        sooner.Uncoded(9),
+    ],
+    ids=repr,
+)
+def test_every_code_runs_through_the_same_job(code):
+    rng = np.random.default_rng(1)
+    A, x = rng.standard_normal((101, 6)), rng.standard_normal(6)
+    coded = sooner.encode(A, code)
+    executor = VirtualExecutor(lambda ordinal, _: 1.0 + ordinal)
+    with sooner.matvec(coded, x, executor=executor) as job:
+        estimates = list(job)
+        y = job.result()
+    np.testing.assert_allclose(y, A @ x, rtol=1e-9, atol=1e-9)
+    assert [estimate.n_available for estimate in estimates] == list(range(1, len(estimates) + 1))
+    assert [estimate.exact for estimate in estimates] == [False] * (len(estimates) - 1) + [True]
+    assert estimates[-1].relative_error == 0
+    np.testing.assert_array_equal(estimates[-1].value, y)
+    assert all(estimate.value.shape == (101,) for estimate in estimates)
+
+
+class Simulated:
+    """A job's fate: run times, losses, for Hypothesis to draw."""
+
+    @staticmethod
+    def strategy(n):
+        return st.fixed_dictionaries({
+            "run_times": st.lists(
+                st.one_of(st.floats(0, 100), st.just(NEVER)), min_size=n, max_size=3 * n
+            ),
+            "lost": st.sets(st.integers(0, 3 * n), max_size=2 * n),
+            "slots": st.one_of(st.none(), st.integers(1, n + 2)),
+        })
+
+
+def the_end_of(job, *, iterate):
+    """The answer, or the error in its place."""
+    try:
+        if iterate:
+            for estimate in job:
+                if not estimate.exact:
+                    assert estimate.value.shape == (200,)
+        return job.result()
+    except NotDecodableError as error:
+        return error
+
+
+@given(Simulated.strategy(16), st.booleans())
+def test_a_job_always_ends_and_exact_means_equal(problem, fate, iterate):
+    coded, A, x = problem
+    executor = VirtualExecutor(fate["run_times"], slots=fate["slots"], lost=fate["lost"])
+    with sooner.matvec(coded, x, executor=executor, retries=2, timeout=200.0) as job:
+        outcome = the_end_of(job, iterate=iterate)
+        if isinstance(outcome, NotDecodableError):
+            assert outcome.n_needed >= 1
+            came = {record.task for record in job.trace if record.outcome == "ok"}
+            assert set(outcome.missing) == set(range(16)) - came
+        else:
+            np.testing.assert_allclose(outcome, A @ x, rtol=1e-8, atol=1e-8)
+            assert job.trace.decodable is not None
+    attempts = [record.task for record in job.trace]
+    assert max(attempts.count(task) for task in range(16)) <= 3
+    assert all(record.outcome != "running" for record in job.trace)
+    assert job.done()
+
+
+@given(st.permutations(range(16)))
+def test_order_of_arrival_never_matters(problem, order):
+    coded, A, x = problem
+    times = np.empty(16)
+    times[list(order)] = np.arange(1, 17)
+    y = sooner.matvec(coded, x, executor=VirtualExecutor(times.tolist())).result()
+    np.testing.assert_allclose(y, A @ x, rtol=1e-8, atol=1e-9)
+
+
+def test_the_answer_comes_with_the_kth_fastest_whatever_the_others_do(problem):
+    coded, A, x = problem
+    times = [1.0 + i / 100 for i in range(12)] + [NEVER] * 4
+    executor = VirtualExecutor(times)
+    job = sooner.matvec(coded, x, executor=executor)
+    np.testing.assert_allclose(job.result(), A @ x, rtol=1e-9, atol=1e-10)
+    assert executor.now() == pytest.approx(1.11)
+    assert job.trace.decodable == pytest.approx(1.11)
+    outcomes = [record.outcome for record in job.trace]
+    assert outcomes == ["ok"] * 12 + ["abandoned"] * 4
+    record = job.trace.records[3]
+    assert (record.submitted, record.started, record.finished) == (0.0, 0.0, pytest.approx(1.03))
+    assert record.worker.count(":") == 1
+
+
+def test_tasks_queue_when_there_are_fewer_slots_than_tasks(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor([1.0], slots=4)
+    np.testing.assert_allclose(
+        sooner.matvec(coded, x, executor=executor).result(), A @ x, atol=1e-9
+    )
+    assert executor.now() == 3
+
+
+def test_lost_tasks_are_repeated_and_logged_once_each(problem, caplog):
+    coded, A, x = problem
+    executor = VirtualExecutor([1.0], lost=range(10))
+    with caplog.at_level(logging.WARNING):
+        y = sooner.matvec(coded, x, executor=executor).result()
+    np.testing.assert_allclose(y, A @ x, atol=1e-9)
+    lines = [record.getMessage() for record in caplog.records if "task" in record.getMessage()]
+    assert len(lines) == 10
+    assert all("repeated, 2 left" in line for line in lines)
+
+
+def test_when_all_attempts_are_lost_it_says_how_many_were_missing(problem):
+    coded, _, x = problem
+    executor = VirtualExecutor([1.0], lost=lambda ordinal, _: ordinal >= 5)
+    job = sooner.matvec(coded, x, executor=executor, retries=1)
+    with pytest.raises(NotDecodableError, match=r"5 of 16 outputs .* at least 7 more") as caught:
+        job.result()
+    assert caught.value.missing == tuple(range(5, 16))
+    assert caught.value.n_needed == 7
+    assert len(job.trace) == 27
+    with pytest.raises(NotDecodableError):  # and again, at once
+        job.result()
+    assert set(job.trace.failures) == set(range(5, 16))
+
+
+def test_a_task_that_never_runs_is_given_up_and_not_waited_for(problem):
+    coded, A, x = problem
+    first_half_hangs = VirtualExecutor(lambda ordinal, _: NEVER if ordinal < 8 else 1.0)
+    job = sooner.matvec(coded, x, executor=first_half_hangs, timeout=10)
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+    assert first_half_hangs.now() <= 12
+    all_hang = VirtualExecutor([NEVER])
+    with pytest.raises(NotDecodableError, match=r"no answer \d+ times"):
+        sooner.matvec(coded, x, executor=all_hang, timeout=10).result()
+    # Without a time limit of the user's there is one all the same.
+    with pytest.raises(NotDecodableError):
+        sooner.matvec(coded, x, executor=VirtualExecutor([NEVER])).result()
+
+
+class Raising:
+    """Stands for the operand; some tasks that load it raise."""
+
+    def __init__(self, fail, x):
+        self.fail, self.x, self.calls = fail, x, 0
+
+    def load(self):
+        self.calls += 1
+        if self.fail(self.calls):
+            raise self.error(self.calls)
+        return self.x
+
+    def error(self, call):
+        return ZeroDivisionError(f"call {call}")
+
+
+class BrokenExecutor(VirtualExecutor):
+    def __init__(self, run_times, fail):
+        super().__init__(run_times)
+        self.fail = fail
+
+    def broadcast(self, value):
+        return Raising(self.fail, value)
+
+    def release(self, reference):
+        pass
+
+
+def test_one_task_that_raises_costs_one_warning(problem, caplog):
+    coded, A, x = problem
+    executor = BrokenExecutor([1.0], lambda call: call == 3)
+    with caplog.at_level(logging.WARNING):
+        job = sooner.matvec(coded, x, executor=executor)
+        np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+    assert [r.getMessage() for r in caplog.records] == [
+        "task 2 of 16: ZeroDivisionError: call 3; repeated, 2 left"
+    ]
+    assert job.trace.failures == {2: "ZeroDivisionError: call 3"}
+
+
+def test_when_all_raise_the_first_error_is_the_cause_with_a_count(problem):
+    coded, _, x = problem
+    executor = BrokenExecutor([1.0], lambda call: True)
+    job = sooner.matvec(coded, x, executor=executor)
+    with pytest.raises(TaskFailedError, match=r"ZeroDivisionError \d+ times.*call 1$") as caught:
+        job.result()
+    assert isinstance(caught.value.__cause__, ZeroDivisionError)
+
+
+def test_a_timeout_carries_the_estimate_and_the_job_goes_on(problem):
+    coded, A, x = problem
+    job = sooner.matvec(coded, x, executor=VirtualExecutor(list(map(float, range(1, 17)))))
+    with pytest.raises(JobTimeoutError, match=r"5 of 16 outputs came within 5.5 s") as caught:
+        job.result(timeout=5.5)
+    estimate = caught.value.estimate
+    assert isinstance(caught.value, TimeoutError)
+    assert (estimate.n_available, estimate.exact) == (5, False)
+    assert estimate.relative_error > 0.5
+    assert estimate.elapsed == pytest.approx(5.5)
+    with pytest.raises(JobTimeoutError):
+        job.result(timeout=0)
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+
+
+def test_estimate_and_done_never_wait(problem):
+    coded, _, x = problem
+    executor = VirtualExecutor(list(map(float, range(1, 17))))
+    job = sooner.matvec(coded, x, executor=executor)
+    assert not job.done()
+    first = job.estimate
+    assert (first.n_available, first.relative_error, executor.now()) == (0, 1.0, 0.0)
+    np.testing.assert_array_equal(first.value, np.zeros(200))
+    assert not first.determined.any()
+    assert "0 outputs" in repr(first)
+    assert "running" in repr(job)
+    job.result()
+    assert job.done()
+    assert job.estimate.exact
+    assert job.estimate.determined.all()
+    np.testing.assert_array_equal(np.asarray(job.estimate), job.result())
+
+
+def test_an_estimate_is_of_its_moment(problem):
+    coded, _, x = problem
+    job = sooner.matvec(coded, x, executor=VirtualExecutor(list(map(float, range(1, 17)))))
+    estimates = list(job)
+    # Computed only now, after all have come, and yet from its own outputs.
+    outputs = coded.code.encode((estimates[-1].value).reshape(-1)[:0].reshape(12, 0))
+    assert outputs.shape == (16, 0)
+    errors = [np.linalg.norm(e.value - estimates[-1].value) for e in estimates]
+    assert errors[0] > errors[-2] > errors[-1] == 0
+
+
+def test_iterating_twice_gives_the_exact_answer_again(problem):
+    coded, _, x = problem
+    job = sooner.matvec(coded, x, executor=VirtualExecutor([1.0]))
+    list(job)
+    (again,) = list(job)
+    assert again.exact
+
+
+def test_a_cancelled_job_has_no_answer_and_stops_its_tasks(problem):
+    coded, _, x = problem
+    job = sooner.matvec(coded, x, executor=VirtualExecutor([1.0]))
+    job.cancel()
+    with pytest.raises(CancelledError, match="cancelled before"):
+        job.result()
+    with pytest.raises(CancelledError):
+        list(job)
+    assert {record.outcome for record in job.trace} == {"abandoned"}
+    finished = sooner.matvec(coded, x, executor=VirtualExecutor([1.0]))
+    y = finished.result()
+    finished.cancel()  # changes nothing any more
+    np.testing.assert_array_equal(finished.result(), y)
+
+
+def test_an_interrupted_result_stops_the_tasks(problem, monkeypatch):
+    coded, _, x = problem
+    executor = VirtualExecutor([1.0])
+
+    def interrupted(futures, timeout=None):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(executor, "wait", interrupted)
+    job = sooner.matvec(coded, x, executor=executor)
+    with pytest.raises(KeyboardInterrupt):
+        job.result()
+    assert {record.outcome for record in job.trace} == {"abandoned"}
+
+
+def test_a_kernel_without_estimates_gives_the_exact_answer_all_the_same():
+    rng = np.random.default_rng(0)
+    A, x = rng.standard_normal((30, 4)), rng.standard_normal(4)
+    coded = sooner.encode(A, sooner.PolarCode(8, 6, kernel=ARIKAN))
+    estimates = list(sooner.matvec(coded, x, executor=VirtualExecutor([1.0])))
+    np.testing.assert_allclose(estimates[-1].value, A @ x, atol=1e-10)
+    assert math.isnan(estimates[0].relative_error)
+    with pytest.raises(ValueError, match="need an orthogonal kernel"):
+        _ = estimates[0].value
+
+
+def test_several_jobs_share_an_executor(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor([3.0, 1.0, 2.0])
+    jobs = [sooner.matvec(coded, i * x, executor=executor) for i in range(4)]
+    for i in (2, 0, 3, 1):
+        np.testing.assert_allclose(jobs[i].result(), i * (A @ x), atol=1e-9)
