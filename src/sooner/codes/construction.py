@@ -22,8 +22,7 @@ __all__ = [
     "erasure_probabilities",
 ]
 
-_LATE_PARITIES = 8
-_DESIGN_FRACTION = 0.2
+_DESIGN_FRACTION = 0.05
 
 
 def erasure_probabilities(n: int, erasure_prob: ArrayLike) -> NDArray[np.float64]:
@@ -115,13 +114,13 @@ def best_channels(probabilities: ArrayLike, count: int) -> Indices:
     return np.sort(values.size - 1 - later_first[:count])
 
 
-def default_late_parities(size: int, k: int, decoder: str) -> int:
+def default_late_parities(n: int, k: int, decoder: str) -> int:
     """Late parities that a code gets unless told otherwise.
 
     Parameters
     ----------
-    size
-        Transform size N.
+    n
+        Number of tasks.
     k
         Number of data blocks.
     decoder
@@ -130,9 +129,17 @@ def default_late_parities(size: int, k: int, decoder: str) -> int:
     Returns
     -------
     int
-        Eight, or as many as there are channels left.
+        Twelve, 20 for a punctured code, or as many as there are channels left.
+
+    Examples
+    --------
+    >>> default_late_parities(64, 48, "inactivation"), default_late_parities(100, 75, "sequential")
+    (12, 0)
     """
-    return 0 if decoder == "sequential" else min(_LATE_PARITIES, size - k)
+    if decoder == "sequential":
+        return 0
+    size = 1 << (n - 1).bit_length()
+    return min(12 if n == size else 20, size - k)
 
 
 def default_erasure_prob(n: int, k: int, decoder: str) -> float:

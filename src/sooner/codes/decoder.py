@@ -37,7 +37,7 @@ class ErasureState:
     --------
     >>> state = ErasureState(4)
     >>> [state.add(position) for position in (2, 1, 0, 3)]
-    [3, 1, 2, 0]
+    [3, 2, 1, 0]
     """
 
     def __init__(self, size: int) -> None:
@@ -173,11 +173,14 @@ class PolarDecoder:
             settled = np.frombuffer(self._state.settled, np.uint8)[self._layout.data_channels]
             fixed: Mask = np.cumsum(settled == 0) == 0
             return fixed
+        return modular.determined(*self._residual(None))
+
+    def _residual(self, of_data: Program | None) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Coefficients of the unknowns in the equations, and in the data or a function of it."""
         walk = self._written_down()
         n = self.available.size
-        return modular.determined(
-            _homogeneous(walk, n), modular.run(walk.builder.build(walk.data), _unknowns(walk, n))
-        )
+        data = modular.run(walk.builder.build(walk.blocks), modular.residues(_unknowns(walk, n)))
+        return _homogeneous(walk, n), data if of_data is None else modular.run(of_data, data)
 
     def plan(self) -> DecodePlan:
         """How to decode, equal for equal sets whatever the order of arrival.
@@ -208,7 +211,8 @@ def _unknowns(walk: Walk, n: int) -> NDArray[np.float64]:
 
 def _homogeneous(walk: Walk, n: int) -> NDArray[np.int64]:
     """Coefficients of the unknowns in the equations modulo a prime, (equations, unknowns)."""
-    return modular.run(walk.builder.build(walk.equations), _unknowns(walk, n))
+    equations = walk.builder.build(walk.equations)
+    return modular.run(equations, modular.residues(_unknowns(walk, n)))
 
 
 def _plan_with_unknowns(walk: Walk, n: int) -> DecodePlan:

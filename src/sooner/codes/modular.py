@@ -49,7 +49,7 @@ def residues(values: Array) -> NDArray[np.int64]:
     return integers * (powers % PRIME) % PRIME
 
 
-def run(program: Program, inputs: Array) -> NDArray[np.int64]:
+def run(program: Program, inputs: NDArray[np.int64]) -> NDArray[np.int64]:
     """Run a program modulo the prime.
 
     Parameters
@@ -57,7 +57,7 @@ def run(program: Program, inputs: Array) -> NDArray[np.int64]:
     program
         What to run.
     inputs
-        Dyadic fractions, shape ``(n_inputs, columns)``.
+        Residues, shape ``(n_inputs, columns)``.
 
     Returns
     -------
@@ -65,7 +65,7 @@ def run(program: Program, inputs: Array) -> NDArray[np.int64]:
         Residues of the results.
     """
     slots = np.zeros((program.n_slots + 1, inputs.shape[1]), dtype=np.int64)
-    slots[: program.n_inputs] = residues(inputs)
+    slots[: program.n_inputs] = inputs
     for step in program.runs:
         coefs = residues(step.coefs)
         if step.dense:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import numpy as np
 
 from sooner import _checks
-from sooner.codes import butterflies, construction, transform
+from sooner.codes import construction, transform
 from sooner.codes.base import check_index, check_shapes
 from sooner.codes.decoder import PolarDecoder
 from sooner.codes.estimate import (
@@ -20,14 +20,14 @@ from sooner.codes.estimate import (
 )
 from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
 from sooner.codes.layout import ChannelLayout
-from sooner.codes.program import ZERO, ProgramBuilder
+from sooner.codes.systematic import SystematicDecoder, SystematicPlan, encoding_program
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
     from sooner._types import Array, Mask, RNGLike, Stop
     from sooner.codes.plan import DecodePlan
-    from sooner.codes.program import Program, Value
+    from sooner.codes.program import Program
 
 __all__ = ["PolarCode"]
 
@@ -115,7 +115,7 @@ class PolarCode:
         _checks.one_of(decoder, "decoder", ("inactivation", "sequential"))
         size = 1 << (n - 1).bit_length()
         if late_parities is None:
-            late_parities = construction.default_late_parities(size, k, decoder)
+            late_parities = construction.default_late_parities(n, k, decoder)
         late_parities = _checks.integer(late_parities, "late_parities", at_least=0)
         if k + late_parities > size:
             raise ValueError(
@@ -156,13 +156,16 @@ class PolarCode:
         self.kernel = HADAMARD if layout.hadamard else ARIKAN
         self.decoder_name = decoder
         self.systematic = systematic
-        self._encoder = _encoding_program(layout)
+        self._encoder = encoding_program(layout, range(layout.n))
         self._plans: OrderedDict[bytes, Any] = OrderedDict()
 
     def _all_decode(self) -> bool:
-        decoder = self.decoder()
+        """Whether all outputs decode, and for a systematic code the first k alone."""
+        decoder = PolarDecoder(self.layout, inactivation=self.decoder_name == "inactivation")
         for index in range(self.n):
             decoder.add(index)
+            if self.systematic and index == self.k - 1 and not decoder.decodable:
+                return False
         return decoder.decodable
 
     def __repr__(self) -> str:
@@ -219,7 +222,14 @@ class PolarCode:
             The coded blocks.
         """
         out = check_shapes(blocks, self.k, "blocks", out, self.n)
-        return transform.run(self._encoder, blocks, out=out, threads=threads, stop=stop)
+        sources = blocks
+        if self.systematic:
+            sources = np.empty(blocks.shape, dtype=blocks.dtype)
+            self._sources_of_data.run(blocks, out=sources, threads=threads, stop=stop)
+        transform.run(self._encoder, sources, out=out, threads=threads, stop=stop)
+        if self.systematic:
+            out[: self.k] = blocks  # bit for bit, rather than to rounding
+        return out
 
     def decoder(self) -> PolarDecoder:
         """Give a decoder that knows of no output yet.
@@ -229,7 +239,8 @@ class PolarCode:
         Decoder
             The decoder.
         """
-        return PolarDecoder(self.layout, inactivation=self.decoder_name == "inactivation")
+        kind = SystematicDecoder if self.systematic else PolarDecoder
+        return kind(self.layout, inactivation=self.decoder_name == "inactivation")
 
     def decode(
         self,
@@ -263,7 +274,7 @@ class PolarCode:
         out = check_shapes(outputs, self.n, "outputs", out, self.k)
         return self.plan(available).run(outputs, out=out, threads=threads, stop=stop)
 
-    def plan(self, available: Mask) -> DecodePlan:
+    def plan(self, available: Mask) -> DecodePlan | SystematicPlan:
         """How to decode from a set of outputs; the last few plans are kept.
 
         Parameters
@@ -273,11 +284,11 @@ class PolarCode:
 
         Returns
         -------
-        DecodePlan
+        DecodePlan or SystematicPlan
             The plan.
         """
         key = _checks.mask(available, "available", self.n).tobytes()
-        plan: DecodePlan | None = self._plans.pop(key, None)
+        plan: DecodePlan | SystematicPlan | None = self._plans.pop(key, None)
         if plan is None:
             decoder = self.decoder()
             for index in np.flatnonzero(available).tolist():
@@ -346,11 +357,24 @@ class PolarCode:
         )
 
     def _check_anytime(self) -> None:
+        if self.systematic:
+            raise ValueError(
+                "the unbiased estimate needs random signs on every output, and the first k outputs "
+                "of a systematic code are the data blocks. Use systematic=False."
+            )
         if not self.layout.hadamard:
             raise ValueError(
                 "anytime estimates need an orthogonal kernel, and ARIKAN is not. "
                 "Use kernel=HADAMARD."
             )
+
+    @functools.cached_property
+    def _sources_of_data(self) -> DecodePlan:
+        """How the sources follow from the data blocks, taken for the first k outputs."""
+        decoder = PolarDecoder(self.layout, inactivation=True)
+        for index in range(self.k):
+            decoder.add(index)
+        return decoder.plan()
 
     @functools.cached_property
     def _correlator(self) -> Program:
@@ -389,17 +413,3 @@ class PolarCode:
         layout = ChannelLayout.from_json(spec)
         code._set(layout, spec["decoder"], systematic=spec["systematic"])
         return code
-
-
-def _encoding_program(layout: ChannelLayout) -> Program:
-    """All outputs from the data blocks: signs, parities, transform."""
-    builder = ProgramBuilder(layout.k)
-    data: list[Value] = list(enumerate(layout.scales.tolist()))
-    channels = [ZERO] * len(layout.kinds)
-    for channel, value in zip(layout.data_channels.tolist(), data, strict=True):
-        channels[channel] = value
-    parities = builder.dense(layout.parity, data)
-    for channel, value in zip(layout.parity_channels.tolist(), parities, strict=True):
-        channels[channel] = value
-    outputs = butterflies.transform(builder, channels, hadamard=layout.hadamard)
-    return builder.build([outputs[position] for position in layout.positions.tolist()])

@@ -17,6 +17,7 @@ the numbers have bits to spare.
 
 from __future__ import annotations
 
+import functools
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, TypeAlias
 
@@ -29,7 +30,7 @@ if TYPE_CHECKING:
 
     from sooner._types import Indices
 
-__all__ = ["ZERO", "Program", "ProgramBuilder", "Run", "Value"]
+__all__ = ["ZERO", "Program", "ProgramBuilder", "Run", "Value", "with_unknowns"]
 
 Value: TypeAlias = tuple[int, float]
 """A block while a program is built: ``coef * slot``.  Signs and halvings wait in the coef."""
@@ -52,7 +53,7 @@ class Run:
     """Whether this is a dense product."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Program:
     """A flat stream of operations on slots."""
 
@@ -65,11 +66,23 @@ class Program:
     runs: tuple[Run, ...]
     """The operations, in order."""
 
-    @property
+    @functools.cached_property
     def reads(self) -> Indices:
         """Inputs that are read, ascending."""
         read = [run.ins[(run.ins >= 0) & (run.ins < self.n_inputs)] for run in self.runs]
         return np.unique(np.concatenate(read or [np.empty(0, np.int32)])).astype(np.intp)
+
+    @functools.cached_property
+    def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
+        """The runs as the compiled core takes them: heads, slots, coefs (`_core.pyi`)."""
+        heads = [(run.dense, run.ins.shape[1], run.outs.shape[1], len(run.ins)) for run in self.runs]
+        slots = [slots.ravel() for run in self.runs for slots in (run.ins, run.outs)]
+        coefs = [run.coefs.ravel() for run in self.runs]
+        return (
+            np.array(heads, dtype=np.int32).reshape(-1, 4),
+            np.concatenate([np.empty(0, np.int32), *slots], dtype=np.int32),
+            np.concatenate([np.empty(0), *coefs], dtype=np.float64),
+        )
 
     @property
     def n_operations(self) -> int:
@@ -334,3 +347,55 @@ class _SlotAllocation:
     def finish(self) -> None:
         """Copy the results that are inputs or zero."""
         self._copy(list(self._copies))
+
+
+def with_unknowns(
+    equations: Program, data: Program, solve: NDArray[np.float64], n_refinements: int
+) -> Program:
+    """One program that finds the unknowns that make the equations zero, and then the data.
+
+    Parameters
+    ----------
+    equations, data
+        Programs whose inputs are the outputs and after them the unknowns.
+    solve
+        Correction of the unknowns from the equations' values, shape (unknowns, equations).
+    n_refinements
+        How often the equations are evaluated again and the unknowns corrected.
+
+    Returns
+    -------
+    Program
+        Its inputs are the outputs alone.
+    """
+    n_unknowns, n_equations = solve.shape
+    n_outputs, base = data.n_inputs - n_unknowns, data.n_inputs - n_unknowns + data.n_results
+    old, new = base + np.arange(2 * n_unknowns).reshape(2, n_unknowns)
+    residuals = base + 2 * n_unknowns + np.arange(n_equations)
+    scratch = base + 2 * n_unknowns + n_equations
+    results = np.arange(n_outputs, base)
+    absent = np.full(n_unknowns, -1)
+    runs = _moved(equations, n_outputs, absent, residuals, scratch)
+    runs.append(_dense_run(solve, residuals, old))
+    refine = np.hstack([solve, np.eye(n_unknowns)])  # small terms first
+    for _ in range(n_refinements):
+        runs += _moved(equations, n_outputs, old, residuals, scratch)
+        runs.append(_dense_run(refine, np.concatenate([residuals, old]), new))
+        old, new = new, old
+    runs += _moved(data, n_outputs, old, results, scratch)
+    n_scratch = max(p.n_slots - p.n_inputs - p.n_results for p in (equations, data))
+    return Program(n_outputs, data.n_results, scratch + n_scratch, tuple(runs))
+
+
+def _dense_run(matrix: NDArray[np.float64], ins: Indices, outs: Indices) -> Run:
+    return Run(ins[None].astype(np.int32), outs[None].astype(np.int32), matrix, dense=True)
+
+
+def _moved(
+    program: Program, n_kept: int, inputs: Indices, results: Indices, scratch: int
+) -> list[Run]:
+    """The runs with other slots for the inputs from `n_kept`, the results, and the scratch."""
+    n_scratch = program.n_slots - program.n_inputs - program.n_results
+    parts = [np.arange(n_kept), inputs, results, scratch + np.arange(n_scratch), [-1]]
+    slots = np.concatenate(parts).astype(np.int32)  # slot -1 is the last one and stays -1
+    return [Run(slots[run.ins], slots[run.outs], run.coefs, run.dense) for run in program.runs]

@@ -1,24 +1,94 @@
-"""Running programs on arrays, tile by tile; the only place that does arithmetic on blocks."""
+"""Running programs on arrays, tile by tile; the only place that does arithmetic on blocks.
+
+There are two ways with the same results, to the last bit: the compiled core (`_core.c`), and
+NumPy, which is the readable definition, runs where the core was not built, and takes the dtypes
+that the core does not know.
+"""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sooner.codes.program import Program, with_unknowns
+
+try:
+    from sooner.codes import _core
+except ImportError:  # built without a C compiler
+    _core = None  # type: ignore[assignment]
+
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
     from numpy.typing import NDArray
 
     from sooner._types import Array, Stop
-    from sooner.codes.program import Program, Run
+    from sooner.codes.program import Run
 
-__all__ = ["as_rows", "for_each_tile", "run"]
+__all__ = ["as_rows", "core_variants", "for_each_tile", "run", "use_core"]
+
+_logger = logging.getLogger(__name__)
 
 _SCRATCH_BYTES = 1 << 21
 """Aim for the slots of a tile: they stay in the second-level cache, and NumPy's cost per call is
 spread over enough columns (measured: 1 to 4 MiB is best)."""
+
+_POLL_TILES = 8
+"""The core asks whether to stop after so many times _SCRATCH_BYTES of input and output."""
+
+_PIECE_BYTES = 1 << 21
+"""Aim for copies of pieces of blocks whose layout or dtype the core does not take."""
+
+_LOOP_COLUMNS = 4096
+"""With so many columns in each, blocks of blocks are taken one by one rather than copied."""
+
+_STOPPED = "stopped between two tiles; the output is not complete."
+
+
+class _Choice:
+    """Which of the two ways is taken: the same for the whole process."""
+
+    variant: int | None = len(_core.VARIANTS) - 1 if _core is not None else None
+    """Index of the core's instruction set; None for NumPy."""
+    noted = _core is not None
+    """Whether the log knows that there is no core."""
+
+
+def core_variants() -> tuple[str, ...]:
+    """Name the instruction sets of the compiled core that this processor has.
+
+    Returns
+    -------
+    tuple of str
+        The last one is used; empty when the core was not built.
+    """
+    return _core.VARIANTS if _core is not None else ()
+
+
+def use_core(variant: str | bool) -> None:  # noqa: FBT001 - reads as the sentence it is
+    """Choose between the compiled core and NumPy; for tests and benchmarks.
+
+    Parameters
+    ----------
+    variant
+        One of `core_variants`; True for the last of them; False for NumPy.
+
+    Raises
+    ------
+    ValueError
+        If there is no such variant.
+    """
+    names = core_variants()
+    if variant is False:
+        _Choice.variant = None
+    elif variant is True and names:
+        _Choice.variant = len(names) - 1
+    elif variant in names:
+        _Choice.variant = names.index(variant)
+    else:
+        raise ValueError(f"variant must be False or one of {names}, got {variant!r}.")
 
 
 def as_rows(blocks: Array) -> Array:
@@ -75,7 +145,7 @@ def for_each_tile(
     slots = np.empty((n_slots, width), dtype=dtype)
     for first in range(0, n_columns, max(width, 1)):
         if stop is not None and stop():
-            raise InterruptedError("stopped between two tiles; the output is not complete.")
+            raise InterruptedError(_STOPPED)
         last = min(first + width, n_columns)
         work(slice(first, last), slots[:, : last - first])
 
@@ -95,11 +165,12 @@ def run(
     program
         What to run.
     inputs
-        Shape ``(n_inputs, ...)``; rows that the program does not read are not touched.
+        Shape ``(n_inputs, ...)``, of any dtype that fits that of `out`, and with any strides;
+        rows that the program does not read are not touched.
     out
         Where to write, shape ``(n_results, ...)``.
     threads
-        Threads to use.
+        Threads to use; NumPy's way uses one.
     stop
         Asked between tiles; True raises `InterruptedError`.
 
@@ -108,6 +179,102 @@ def run(
     ndarray
         `out`.
     """
+    if out.dtype.char in "fdFD" and out.dtype.isnative and inputs.shape[1:] == out.shape[1:]:
+        if _Choice.variant is not None:
+            if out.size:
+                _CoreRun(program, out.dtype, max(threads, 1), stop).run(inputs, out)
+            return out
+        if not _Choice.noted and _core is None:
+            _Choice.noted = True
+            _logger.warning(
+                "the compiled core of sooner is not there; the same results take several times "
+                "longer. Install sooner again where there is a C compiler."
+            )
+    _run_numpy(program, inputs, out, stop)
+    return out
+
+
+class _CoreRun:
+    """The compiled core on arrays of any layout: directly where it can be, else by pieces."""
+
+    def __init__(
+        self, program: Program, dtype: np.dtype[Any], threads: int, stop: Stop
+    ) -> None:
+        self._program = program
+        self._dtype = dtype
+        self._real = np.dtype(dtype.char.lower())
+        self._threads = threads
+        self._stop = stop
+
+    def run(self, inputs: Array, out: Array) -> None:
+        overlap = np.may_share_memory(inputs, out)
+        if not overlap and self._is_plain(inputs) and self._is_plain(out):
+            self._call(inputs, out)
+        elif (
+            not overlap
+            and inputs.dtype == self._dtype
+            and out.ndim > 2
+            and out[0, 0].size >= _LOOP_COLUMNS
+        ):
+            for i in range(out.shape[1]):
+                self.run(inputs[:, i], out[:, i])
+        elif out.ndim == 1:
+            self._run_pieces(inputs[:, None], out[:, None])
+        else:
+            self._run_pieces(inputs, out)
+
+    def _is_plain(self, blocks: Array) -> bool:
+        """Whether blocks are what the core takes: each of them contiguous."""
+        return (
+            blocks.dtype == self._dtype and blocks.flags.aligned and blocks[:1].flags.c_contiguous
+        )
+
+    def _call(self, inputs: Array, out: Array) -> None:
+        variant = _Choice.variant
+        assert _core is not None and variant is not None  # noqa: S101, PT018 - for mypy
+        program = self._program
+        finished = _core.run(
+            *program.flat,
+            program.n_slots,
+            as_rows(inputs).view(self._real),
+            as_rows(out).view(self._real),
+            self._threads,
+            self._stop,
+            _tile_bytes(program),
+            _POLL_TILES * _SCRATCH_BYTES,
+            variant,
+        )
+        if not finished:
+            raise InterruptedError(_STOPPED)
+
+    def _run_pieces(self, inputs: Array, out: Array) -> None:
+        """Copy pieces that fit the cache to where the core can work, and back."""
+        one = max(len(inputs), len(out)) * out[0, 0].size * out.itemsize
+        step = min(max(_PIECE_BYTES // one, 1), out.shape[1])
+        reads = self._program.reads.tolist()
+        source = np.empty((len(inputs), step, *out.shape[2:]), self._dtype)
+        target = np.empty((len(out), step, *out.shape[2:]), self._dtype)
+        for first in range(0, out.shape[1], step):
+            piece = slice(first, min(first + step, out.shape[1]))
+            size = piece.stop - first
+            if len(reads) == len(inputs):
+                np.copyto(source[:, :size], inputs[:, piece], casting="same_kind")
+            else:
+                for row in reads:
+                    np.copyto(source[row, :size], inputs[row, piece], casting="same_kind")
+            if self._is_plain(out[:, piece]):
+                self._call(source[:, :size], out[:, piece])
+            else:
+                self._call(source[:, :size], target[:, :size])
+                out[:, piece] = target[:, :size]
+
+
+def _tile_bytes(program: Program) -> int:
+    """Bytes of each row that the core works on at once: so many that the slots stay in L2."""
+    return 512 if program.n_slots < 4096 else 256
+
+
+def _run_numpy(program: Program, inputs: Array, out: Array, stop: Stop) -> None:
     rows, results = as_rows(inputs), as_rows(out)
     reads = program.reads
     base = program.n_inputs + program.n_results
@@ -120,7 +287,6 @@ def run(
     for_each_tile(program.n_slots, rows.shape[1], out.dtype, work, stop)
     if not np.shares_memory(results, out):  # `out` had no view as rows
         out[...] = results.reshape(out.shape)
-    return out
 
 
 def run_tile(program: Program, slots: Array) -> None:
@@ -133,6 +299,8 @@ def run_tile(program: Program, slots: Array) -> None:
     slots
         Shape ``(n_slots, width)``.
     """
+    if slots.dtype.kind == "c":  # factors are real: a complex number is a pair of columns
+        slots = slots.view(np.dtype(slots.dtype.char.lower()))
     for step in program.runs:
         if step.dense:
             slots[step.outs[0]] = _dense(step, slots)
@@ -152,10 +320,15 @@ def _dense(step: Run, slots: Array) -> Array:
     # every width of a slab.
     columns = step.coefs.T.astype(slots.dtype, copy=False)[..., None]
     ins = step.ins[0].tolist()
-    total: Array = columns[0] * slots[ins[0]]
+    total: Array = columns[0] * _slot(slots, ins[0])
     for column, slot in zip(columns[1:], ins[1:], strict=True):
-        total += column * slots[slot]
+        total += column * _slot(slots, slot)
     return total
+
+
+def _slot(slots: Array, slot: int) -> Array:
+    """One slot; slot -1 is zero, not the last one."""
+    return slots[slot] if slot >= 0 else np.zeros_like(slots[0])
 
 
 def _gather(step: Run, slots: Array) -> Array:
@@ -189,6 +362,7 @@ def run_with_unknowns(
     *,
     n_refinements: int,
     out: Array,
+    threads: int = 1,
     stop: Stop = None,
 ) -> Array:
     """Find the unknowns that make the equations zero, then the data; tile by tile.
@@ -205,6 +379,8 @@ def run_with_unknowns(
         How often the equations are evaluated again and the unknowns corrected.
     out
         Where to write, shape ``(k, ...)``.
+    threads
+        Threads to use.
     stop
         Asked between tiles.
 
@@ -213,27 +389,5 @@ def run_with_unknowns(
     ndarray
         `out`.
     """
-    rows, results = as_rows(outputs), as_rows(out)
-    n_outputs = data.n_inputs - solve.shape[0]
-    reads = np.union1d(equations.reads, data.reads)
-    reads = reads[reads < n_outputs]
-    matrix = solve.astype(out.dtype)
-    unknown_rows = slice(n_outputs, equations.n_inputs)
-    residual_rows = slice(equations.n_inputs, equations.n_inputs + equations.n_results)
-    data_rows = slice(data.n_inputs, data.n_inputs + data.n_results)
-
-    def work(tile: slice, slots: Array) -> None:
-        slots[reads] = rows[reads, tile]
-        unknowns = slots[unknown_rows]
-        unknowns[...] = 0
-        for _ in range(1 + n_refinements):
-            run_tile(equations, slots[: equations.n_slots])
-            unknowns += matrix @ slots[residual_rows]
-        run_tile(data, slots[: data.n_slots])
-        results[:, tile] = slots[data_rows]
-
-    n_slots = max(equations.n_slots, data.n_slots)
-    for_each_tile(n_slots, rows.shape[1], out.dtype, work, stop)
-    if not np.shares_memory(results, out):
-        out[...] = results.reshape(out.shape)
-    return out
+    program = with_unknowns(equations, data, solve, n_refinements)
+    return run(program, outputs, out=out, threads=threads, stop=stop)
