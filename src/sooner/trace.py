@@ -147,8 +147,9 @@ class Trace:
         ...     Trace.from_jsonl(folder + "/run.jsonl").n
         2
         """
-        lines = Path(path).read_text(encoding="utf-8").splitlines()
+        data = Path(path).read_bytes()
         try:
+            lines = data.decode("utf-8").splitlines()
             header = json.loads(lines[0])
             written_as = header.pop("format")
             records = [TaskRecord(**json.loads(line)) for line in lines[1:]]

@@ -5,9 +5,10 @@ The only place that decides by time; its clock is the executor's.
 
 from __future__ import annotations
 
+from sooner.jobs.answer import Work
 from sooner.jobs.encode import encode
 from sooner.jobs.estimate import Estimate
-from sooner.jobs.job import Job, Work
+from sooner.jobs.job import Job
 from sooner.jobs.products import matmat, matvec
 from sooner.jobs.task import TaskOutput
 

@@ -32,6 +32,18 @@ class Estimate:
         Root mean square of the error over that of the answer, by the code's law; 0 when exact.
     determined
         Computes which data blocks the outputs fix.
+
+    Examples
+    --------
+    >>> import sooner
+    >>> coded = sooner.encode(np.eye(8), sooner.PolarCode(8, 4, rng=0))
+    >>> run_times = [1.0, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0]
+    >>> job = sooner.matvec(coded, np.ones(8), executor=sooner.VirtualExecutor(run_times))
+    >>> first, *_, last = job
+    >>> first.exact, first.n_available, first.elapsed, bool(first.relative_error > 1)
+    (False, 1, 1.0, True)
+    >>> last.exact, bool(np.allclose(last.value, 1))
+    (True, True)
     """
 
     def __init__(

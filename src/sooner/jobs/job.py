@@ -7,51 +7,32 @@ asks for something (iterates, or calls `result`); there is no thread behind it.
 from __future__ import annotations
 
 import logging
-import math
 import time
 from concurrent.futures import CancelledError, Future
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from sooner import policy
-from sooner.codes.base import AnytimeCode
 from sooner.errors import JobTimeoutError, WorkerLostError
-from sooner.jobs.estimate import Estimate
+from sooner.jobs.answer import Answer
 from sooner.jobs.failure import failure
 from sooner.trace import TaskRecord, Trace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Iterator, Sequence
 
     from sooner._types import Array, Mask
     from sooner.codes.base import Code
     from sooner.executors.base import Executor, Reference
+    from sooner.jobs.answer import Work
+    from sooner.jobs.estimate import Estimate
     from sooner.jobs.task import TaskOutput
 
-__all__ = ["Job", "Work"]
+__all__ = ["Job"]
 
 _log = logging.getLogger(__name__)
 
 _LOOKS_PER_LIMIT = 20
 """How often, in the time that a task may run, a job looks which ones have begun."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What the tasks of a job compute, and what to make of their outputs."""
-
-    fn: Callable[..., TaskOutput]
-    """What every task runs."""
-    args: Sequence[tuple[Any, ...]]
-    """Its arguments, one tuple per task; empty when there is nothing to compute."""
-    shape: tuple[int, ...]
-    """Shape of one output."""
-    dtype: np.dtype[Any]
-    """Dtype of the outputs and of the answer."""
-    assemble: Callable[[Array], Array]
-    """The answer from the data blocks' products, shape ``(k, *shape)``."""
 
 
 class Job:
@@ -76,6 +57,16 @@ class Job:
         Broadcast values to release at the end.
     owns_executor
         Whether to close the executor at the end.
+
+    Examples
+    --------
+    >>> import numpy as np, sooner
+    >>> coded = sooner.encode(np.eye(8), sooner.PolarCode(8, 4, rng=0))
+    >>> with sooner.matvec(coded, np.arange(8), executor="threads:2") as job:
+    ...     print(job.result(timeout=60).round(9))
+    [0. 1. 2. 3. 4. 5. 6. 7.]
+    >>> len(job.trace)
+    8
     """
 
     def __init__(
@@ -96,24 +87,20 @@ class Job:
         self._timeout = timeout
         self._references = list(references)
         self._owns_executor = owns_executor
-        self._decoder = code.decoder()
-        self._outputs = np.empty((code.n, *work.shape), dtype=work.dtype)
+        self._answer = Answer(code, work)
         self._pending: dict[Future[TaskOutput], TaskRecord] = {}
         self._began: dict[Future[TaskOutput], float] = {}
         self._attempts = [0] * code.n
         self._ready: list[Future[TaskOutput]] = []
-        self._n_available = 0
         self._run_times: list[float] = []
         self._first_error: BaseException | None = None
-        self._answer: Array | None = None
         self._failure: BaseException | None = None
         self._zero = executor.now()
         self._epoch = time.time()  # workers' clocks are brought into the executor's by this
         self._next_look = 0.0
         self.trace = Trace(n=code.n, k=code.k)
         self._submit(range(len(work.args)))
-        if not work.args:  # nothing to compute: an empty product
-            self._answer = work.assemble(np.zeros((code.k, *work.shape), dtype=work.dtype))
+        if self._is_settled():  # an empty product
             self._settle()
 
     # What the user sees ------------------------------------------------------------------
@@ -124,8 +111,8 @@ class Job:
         while True:
             if self._failure is not None:
                 raise self._failure
-            if self._is_settled() or self._n_available > told:
-                told = self._n_available
+            if self._is_settled() or self._answer.n_available > told:
+                told = self._answer.n_available
                 estimate = self._snapshot()
                 yield estimate
                 if estimate.exact:
@@ -173,9 +160,9 @@ class Job:
         if self._failure is not None:
             raise self._failure
         raise JobTimeoutError(
-            f"{self._n_available} of {self._code.n} outputs came within {timeout} s and at least "
-            f"{self._decoder.n_missing} more are needed. Wait longer, or use the estimate that "
-            "this error carries.",
+            f"{self._answer.n_available} of {self._code.n} outputs came within {timeout} s and at "
+            f"least {self._answer.decoder.n_missing} more are needed. Wait longer, or use the "
+            "estimate that this error carries.",
             estimate=self._snapshot(),
         )
 
@@ -203,10 +190,10 @@ class Job:
         self.cancel()
 
     def __repr__(self) -> str:
-        state = "exact" if self._decoder.decodable else "failed" if self._failure else "running"
+        state = "exact" if self._answer.is_exact else "failed" if self._failure else "running"
         return (
-            f"<Job {state}: {self._n_available} of {self._code.n} outputs available, "
-            f"{self._decoder.n_missing} or more needed>"
+            f"<Job {state}: {self._answer.n_available} of {self._code.n} outputs available, "
+            f"{self._answer.decoder.n_missing} or more needed>"
         )
 
     # The loop ----------------------------------------------------------------------------
@@ -241,7 +228,7 @@ class Job:
         record.available = self._elapsed()
         try:
             output = future.result(timeout=0)
-            self._check(output.value)
+            self._answer.check(output.value)
         except CancelledError:
             self._lost(record, "the executor cancelled it")
         except WorkerLostError as error:
@@ -265,21 +252,10 @@ class Job:
         record.finished = min(max(finished, record.submitted), elapsed)
         record.started = min(max(started, record.submitted), record.finished)
         self._run_times.append(record.finished - record.started)
-        if self._decoder.available[record.task]:
-            return  # the first attempt of a repeated task came after all
-        self._outputs[record.task] = output.value
-        self._n_available += 1
-        if self._decoder.add(record.task):
+        self._answer.add(record.task, output.value)
+        if self._answer.is_exact:
             self.trace.decodable = elapsed
             self._settle()
-
-    def _check(self, value: Array) -> None:
-        work = self._work
-        if not isinstance(value, np.ndarray) or value.shape != work.shape:
-            raise TypeError(
-                f"a task must return an array of shape {work.shape}, got "
-                f"{getattr(value, 'shape', type(value).__name__)}."
-            )
 
     def _lost(self, record: TaskRecord, reason: str) -> None:
         record.outcome = "lost"
@@ -295,12 +271,13 @@ class Job:
         """Log one line for the failure, and submit the task again if it is allowed."""
         record.error = reason
         again = record.attempt < self._retries
+        left = self._retries - record.attempt
+        named = "" if reason.startswith("task") else f"task {record.task} of {self._code.n}: "
         _log.warning(
-            "task %d of %d: %s; %s",
-            record.task,
-            self._code.n,
-            reason,
-            f"repeated, {self._retries - record.attempt} left" if again else "given up",
+            "%s%s; %s",
+            named,
+            reason.rstrip("."),
+            f"repeated, {left} left" if again else "given up",
         )
         if again:
             self._submit([record.task])
@@ -339,7 +316,7 @@ class Job:
 
     def _fail(self) -> None:
         """End without an answer: too many tasks failed too often."""
-        self._failure = failure(self.trace, self._decoder, self._retries, self._first_error)
+        self._failure = failure(self.trace, self._answer.decoder, self._retries, self._first_error)
         self._settle()
 
     def _settle(self) -> None:
@@ -361,56 +338,23 @@ class Job:
     # What is known -----------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
-        return self._answer is not None or self._failure is not None or self._decoder.decodable
+        return self._answer.is_exact or self._failure is not None
 
     def _elapsed(self) -> float:
         return self._executor.now() - self._zero
 
     def _hoped_for(self) -> Mask:
         """Outputs that are available or may still come, shape (n,)."""
-        hoped_for = self._decoder.available.copy()
+        hoped_for = self._answer.decoder.available.copy()
         hoped_for[[record.task for record in self._pending.values()]] = True
         return hoped_for
 
     def _snapshot(self) -> Estimate:
-        """What is known now.  Rows of the outputs never change once written: no copy needed."""
-        available = self._decoder.available.copy()
-        exact = self._answer is not None or self._decoder.decodable
-        return Estimate(
-            self._decoded if exact else lambda: self._estimated(available),
-            exact=exact,
-            n_available=self._n_available,
-            elapsed=self._elapsed(),
-            relative_error=0.0 if exact else self._relative_error(),
-            determined=lambda: self._determined(available),
-        )
+        return self._answer.snapshot(self._elapsed(), self._decoded)
 
     def _decoded(self) -> Array:
-        """The exact answer, decoded once."""
-        if self._answer is None:
-            blocks = self._code.decode(self._outputs, self._decoder.available)
-            self._answer = self._work.assemble(blocks)
+        """The exact answer, with the moment at which it was there first."""
+        value = self._answer.exact()
+        if self.trace.decoded is None:
             self.trace.decoded = self._elapsed()
-        return self._answer
-
-    def _estimated(self, available: Mask) -> Array:
-        if not isinstance(self._code, AnytimeCode):
-            raise TypeError(
-                f"{self._code!r} has no estimates before it is decodable. Wait for the result, "
-                "or use a PolarCode."
-            )
-        return self._work.assemble(self._code.estimate(self._outputs, available).value)
-
-    def _relative_error(self) -> float:
-        try:
-            return self._code.relative_error(self._n_available)  # type: ignore[attr-defined,no-any-return]
-        except (AttributeError, ValueError):  # a code without estimates, or with another kernel
-            return math.nan
-
-    def _determined(self, available: Mask) -> Mask:
-        if self._answer is not None:
-            return np.ones(self._code.k, dtype=np.bool_)
-        decoder = self._code.decoder()
-        for index in np.flatnonzero(available).tolist():
-            decoder.add(index)
-        return decoder.determined
+        return value

@@ -8,7 +8,8 @@ import numpy as np
 
 from sooner import _checks
 from sooner.executors import as_executor
-from sooner.jobs.job import Job, Work
+from sooner.jobs.answer import Work
+from sooner.jobs.job import Job
 from sooner.jobs.task import multiply_block
 
 if TYPE_CHECKING:

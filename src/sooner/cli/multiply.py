@@ -1,0 +1,154 @@
+"""``sooner multiply``: one product, exact before the slowest task ends."""
+
+from __future__ import annotations
+
+import json
+import math
+import time
+from typing import TYPE_CHECKING, cast
+
+import click
+
+from sooner.cli import _render
+from sooner.errors import JobTimeoutError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from sooner._types import Array
+    from sooner.jobs import Estimate, Job
+
+__all__ = ["multiply"]
+
+_AT_DEADLINE = 3  # exit code: an estimate was written
+_LOOK = 0.1  # seconds between two looks at the job
+
+
+@click.command()
+@click.argument("store")
+@click.argument("x", metavar="x.npy")
+@click.option("-o", "--output", required=True, metavar="y.npy", help="Where to write; - is stdout.")
+@click.option(
+    "--executor", default="local", show_default=True, help="Where tasks run, such as local:8."
+)
+@click.option("--timeout", type=click.FloatRange(min=0), help="Seconds; then write the estimate.")
+@click.option("--trace", metavar="run.jsonl", help="Write what happened to each task.")
+@click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
+@click.option("-q", "--quiet", is_flag=True, help="No progress line.")
+@click.pass_context
+def multiply(
+    ctx: click.Context,
+    store: str,
+    x: str,
+    output: str,
+    executor: str,
+    timeout: float | None,
+    trace: str | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
+    """Multiply the coded matrix in STORE by the vector or matrix in x.npy (- is stdin).
+
+    Exit code 0: exact.  3: the timeout came first and the estimate was written.
+    4: too many tasks failed for an answer.
+
+    Example: sooner multiply A.coded x.npy -o y.npy --executor local:8
+    """
+    from sooner.cli._arrays import read_array, write_array
+    from sooner.cli._progress import progress
+    from sooner.executors import as_executor
+    from sooner.jobs import matmat, matvec
+    from sooner.store import open_coded
+
+    if as_json and output == "-":
+        ctx.fail("--json and -o - both write to stdout; give -o a file.")
+    coded = open_coded(store)
+    operand = read_array(x)
+    product = matmat if operand.ndim == 2 else matvec
+    with as_executor(executor) as pool, product(coded, operand, executor=pool) as job:
+        try:
+            with progress(f"multiply {store}", job, coded.code, quiet=quiet) as show:
+                value = _wait(job, timeout, show)
+        finally:
+            job.cancel()
+            if trace:
+                job.trace.to_jsonl(trace)
+        write_array(output, value)
+        exact = _report(job, output, as_json=as_json)
+    ctx.exit(0 if exact else _AT_DEADLINE)
+
+
+def _wait(job: Job, timeout: float | None, show: Callable[[Estimate], None]) -> Array:
+    """Wait for the exact answer, or at the deadline for the estimate.
+
+    Parameters
+    ----------
+    job
+        The job.
+    timeout
+        Seconds, or None.
+    show
+        Called with the estimate ten times a second.
+
+    Returns
+    -------
+    ndarray
+        The answer.
+    """
+    end = math.inf if timeout is None else time.monotonic() + timeout
+    while True:
+        left = end - time.monotonic()
+        try:
+            return job.result(timeout=max(0.0, min(left, _LOOK)))
+        except JobTimeoutError as error:
+            estimate = cast("Estimate", error.estimate)
+            show(estimate)
+            if left <= _LOOK:
+                return estimate.value
+
+
+def _report(job: Job, output: str, *, as_json: bool) -> bool:
+    """Say how it went; True if the answer is exact.
+
+    Parameters
+    ----------
+    job
+        The job, which has ended.
+    output
+        Where the answer was written.
+    as_json
+        One object on stdout instead of a remark on stderr.
+
+    Returns
+    -------
+    bool
+        Whether the answer is exact.
+    """
+    estimate, trace = job.estimate, job.trace
+    seconds = trace.decoded if trace.decoded is not None else estimate.elapsed
+    stopped = sum(record.outcome == "abandoned" for record in trace)
+    failed = sum(record.outcome in {"lost", "raised"} for record in trace)
+    error = estimate.relative_error
+    if as_json:
+        facts = {
+            "exact": estimate.exact,
+            "relative_error": error if math.isfinite(error) else None,
+            "n": trace.n,
+            "k": trace.k,
+            "n_available": estimate.n_available,
+            "elapsed": seconds,
+            "stopped": stopped,
+            "failed": failed,
+            "output": output,
+        }
+        click.echo(json.dumps(facts))
+        return estimate.exact
+    came = f"{estimate.n_available} of {trace.n} outputs"
+    if estimate.exact:
+        said = f"exact after {_render.time(seconds)} from {came}"
+    else:
+        said = f"{came} by {_render.time(seconds)}: estimate written, relative error {error:.0%}"
+    said += f", {_render.count(stopped, 'task')} stopped"
+    said += f", {_render.count(failed, 'failure')}" if failed else ""
+    click.echo(said, err=True)
+    return estimate.exact
