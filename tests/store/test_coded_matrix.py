@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sooner.codes import Uncoded
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.store import CodedMatrix, open_coded
 
 

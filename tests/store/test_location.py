@@ -10,7 +10,7 @@ import pytest
 
 from sooner.codes import Uncoded
 from sooner.errors import StoreError, StoreExistsError
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.store import MemoryStore, open_coded
 from sooner.store.local import LocalFolder
 from sooner.store.location import as_location

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from sooner._version import __version__
 from sooner.codes import PolarCode, Uncoded
 from sooner.errors import StoreError, StoreFormatError, StoreNotFoundError
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.store import MemoryStore, manifest, open_coded
 from sooner.store.manifest import Manifest
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from sooner.codes import Uncoded
 from sooner.errors import BlockLostError, SoonerError
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.store import slabs
 
 

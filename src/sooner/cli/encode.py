@@ -43,7 +43,7 @@ def encode(
     from sooner.cli import _render
     from sooner.cli._arrays import read_array
     from sooner.codes import PolarCode
-    from sooner.jobs.encode import encode as encode_matrix
+    from sooner.jobs.encoding import encode as encode_matrix
 
     A = read_array(matrix, memory_map=True)
     coded = encode_matrix(

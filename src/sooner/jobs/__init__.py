@@ -6,7 +6,7 @@ The only place that decides by time; its clock is the executor's.
 from __future__ import annotations
 
 from sooner.jobs.answer import Work
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.jobs.estimate import Estimate
 from sooner.jobs.job import Job
 from sooner.jobs.products import matmat, matvec

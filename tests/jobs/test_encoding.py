@@ -27,7 +27,7 @@ from sooner.errors import (
     StoreExistsError,
     StoreNotFoundError,
 )
-from sooner.jobs.encode import encode
+from sooner.jobs.encoding import encode
 from sooner.store import MemoryStore, open_coded
 from sooner.store.promotion import coded_dtype
 
@@ -472,7 +472,7 @@ def test_an_encoding_killed_on_the_way_is_no_store_and_in_nobodys_way(tmp_path):
         import os, signal, sys
         import numpy as np
         from sooner.codes import Uncoded
-        from sooner.jobs.encode import encode
+        from sooner.jobs.encoding import encode
 
         class Deadly:
             shape, dtype, left = (100, 4), np.dtype("f8"), 5
