@@ -88,21 +88,22 @@ def test_a_stopped_process_is_a_straggler_like_any_other(coded, executor):
         np.testing.assert_allclose(job.result(timeout=30), A @ x, rtol=1e-9, atol=1e-9)
 
 
-def limit_memory(bytes_):
-    resource.setrlimit(resource.RLIMIT_AS, (bytes_, bytes_))
+def limit_memory(n_bytes):
+    resource.setrlimit(resource.RLIMIT_AS, (n_bytes, n_bytes))
+    time.sleep(0.2)  # so that every worker gets one of these
 
 
-def test_blocks_that_do_not_fit_into_memory_end_with_the_reason(executor, caplog):
-    # 200 MB of product per task against an address space of less.
-    A = np.ones((K, 1))
-    matrix = sooner.encode(A, sooner.PolarCode(N, K, rng=0))
-    X = np.ones((1, 40_000_000), dtype=np.float32)[:, :1]
-    futures = executor.submit_many(limit_memory, [(2**31,)] * N)
-    while not all(f.done() for f in futures):
-        executor.wait([f for f in futures if not f.done()], 10)
-    wide = np.broadcast_to(X, (1, 300_000_000))
-    with pytest.raises((sooner.TaskFailedError, MemoryError), match=r"MemoryError|allocate"):
-        sooner.matmat(matrix, wide[:, :100_000_000], executor=executor, retries=0).result(60)
+def test_blocks_that_do_not_fit_into_memory_end_with_the_reason(coded):
+    matrix = sooner.encode(np.ones((4, 1)), sooner.PolarCode(8, 4, rng=0))
+    with sooner.LocalExecutor(max_workers=8) as executor:
+        limited = set(executor.submit_many(limit_memory, [(10**9,)] * 8))
+        while limited:
+            limited -= executor.wait(limited, 20)
+        # A gigabyte of product per task in an address space of one gigabyte.
+        wide = np.broadcast_to(np.float32(1), (1, 2**27)).view()
+        job = sooner.matmat(matrix, wide, executor=executor, retries=0)
+        with pytest.raises(sooner.TaskFailedError, match="MemoryError"):
+            job.result(timeout=60)
 
 
 def test_more_lost_than_can_be_spared_ends_bounded_and_says_so(coded, executor):

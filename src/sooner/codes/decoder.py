@@ -6,10 +6,11 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.codes import modular
+from sooner.codes import modular, transform
 from sooner.codes.base import check_index, not_decodable
 from sooner.codes.layout import DATA
 from sooner.codes.plan import DecodePlan, Walk
+from sooner.codes.program import ZERO
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
     from sooner.codes.program import Program, Value
 
 __all__ = ["ErasureState", "PolarDecoder"]
+
+_NEGLIGIBLE = 1e-13
+"""Singular values below this share of the largest are zero to rounding."""
 
 
 class ErasureState:
@@ -199,9 +203,36 @@ class PolarDecoder:
             error = not_decodable(self)
             raise error
         walk = self._written_down()
-        if walk.n_unknowns == 0:
-            return DecodePlan(walk.builder.build(walk.blocks))
-        return _plan_with_unknowns(walk, self.available.size)
+        return self._plan(walk, walk.blocks)
+
+    def partial_plan(self) -> DecodePlan:
+        """How to decode the blocks that are determined; it gives zero for the others.
+
+        Returns
+        -------
+        DecodePlan
+            The plan.
+        """
+        walk = self._written_down()
+        fixed = self.determined.tolist()
+        return self._plan(
+            walk,
+            [block if ok else ZERO for block, ok in zip(walk.blocks, fixed, strict=True)],
+        )
+
+    def _plan(self, walk: Walk, blocks: list[Value]) -> DecodePlan:
+        """How to compute blocks: unknowns by the pseudo-inverse of the equations on them."""
+        data = walk.builder.build(blocks)
+        if not walk.n_unknowns or not walk.equations:
+            return DecodePlan(data)  # what is computed depends on no unknown
+        equations = walk.builder.build(walk.equations)
+        coefficients = np.empty((equations.n_results, walk.n_unknowns))
+        transform.run(equations, _unknowns(walk, self.available.size), out=coefficients)
+        left, singular, right = np.linalg.svd(coefficients, full_matrices=False)
+        kept = singular > _NEGLIGIBLE * singular.max(initial=0.0)
+        solve = -(right[kept].T / singular[kept]) @ left[:, kept].T
+        condition = float(singular[kept][0] / singular[kept][-1]) if kept.any() else 1.0
+        return DecodePlan(data, equations, solve, condition)
 
 
 def _unknowns(walk: Walk, n: int) -> NDArray[np.float64]:
@@ -213,16 +244,3 @@ def _homogeneous(walk: Walk, n: int) -> NDArray[np.int64]:
     """Coefficients of the unknowns in the equations modulo a prime, (equations, unknowns)."""
     equations = walk.builder.build(walk.equations)
     return modular.run(equations, modular.residues(_unknowns(walk, n)))
-
-
-def _plan_with_unknowns(walk: Walk, n: int) -> DecodePlan:
-    from sooner.codes import transform
-
-    equations: Program = walk.builder.build(walk.equations)
-    coefficients = np.empty((equations.n_results, walk.n_unknowns))
-    transform.run(equations, _unknowns(walk, n), out=coefficients)
-    left, singular, right = np.linalg.svd(coefficients, full_matrices=False)
-    solve = -(right.T / singular) @ left.T
-    return DecodePlan(
-        walk.builder.build(walk.blocks), equations, solve, float(singular[0] / singular[-1])
-    )

@@ -10,14 +10,9 @@ import numpy as np
 
 from sooner import _checks
 from sooner.codes import construction, transform
+from sooner.codes.anytime import AnytimePolar
 from sooner.codes.base import check_index, check_shapes
 from sooner.codes.decoder import PolarDecoder
-from sooner.codes.estimate import (
-    BlockEstimate,
-    correlation_program,
-    unbiased,
-    unbiased_relative_error,
-)
 from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
 from sooner.codes.layout import ChannelLayout
 from sooner.codes.systematic import SystematicDecoder, SystematicPlan, encoding_program
@@ -27,7 +22,6 @@ if TYPE_CHECKING:
 
     from sooner._types import Array, Mask, RNGLike, Stop
     from sooner.codes.plan import DecodePlan
-    from sooner.codes.program import Program
 
 __all__ = ["PolarCode"]
 
@@ -38,7 +32,7 @@ _CACHED_PLANS = 8
 """Plans kept per code: a job decodes with one, a solver meets the same set again and again."""
 
 
-class PolarCode:
+class PolarCode(AnytimePolar):
     r"""A randomized polar code over the reals: k data blocks become n coded blocks.
 
     A coded block is a row of the polar transform :math:`G = F^{\otimes r}` times the channels:
@@ -299,75 +293,6 @@ class PolarCode:
             self._plans.popitem(last=False)
         return plan
 
-    def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "unbiased"
-    ) -> BlockEstimate:
-        """Estimate the data blocks from any set of outputs, [B23] eq. (3).
-
-        Parameters
-        ----------
-        outputs
-            Shape ``(n, ...)``; what is not available is not read.
-        available
-            Boolean mask, shape (n,).
-        method
-            ``"unbiased"``.
-
-        Returns
-        -------
-        BlockEstimate
-            The estimate and its error, by the closed form.
-
-        Raises
-        ------
-        ValueError
-            If the kernel is not orthogonal.
-        """
-        self._check_anytime()
-        _checks.one_of(method, "method", ("unbiased",))
-        available = _checks.mask(available, "available", self.n)
-        value = unbiased(self._correlator, outputs, available)
-        return BlockEstimate(value, self.relative_error(int(np.count_nonzero(available))))
-
-    def relative_error(self, m: int) -> float:
-        """Relative root mean square error of the unbiased estimate from m outputs.
-
-        Parameters
-        ----------
-        m
-            Number of available outputs, a uniformly random set of them.
-
-        Returns
-        -------
-        float
-            The error, for any data, in the mean over signs and sets.
-
-        Examples
-        --------
-        >>> code = PolarCode(64, 48, erasure_prob=0.25, late_parities=0, decoder="sequential")
-        >>> round(code.relative_error(32), 2)
-        0.86
-        """
-        self._check_anytime()
-        return unbiased_relative_error(
-            m,
-            k=self.k,
-            size=self.transform_size,
-            parity_energy=float(np.square(self.layout.parity).sum()),
-        )
-
-    def _check_anytime(self) -> None:
-        if self.systematic:
-            raise ValueError(
-                "the unbiased estimate needs random signs on every output, and the first k outputs "
-                "of a systematic code are the data blocks. Use systematic=False."
-            )
-        if not self.layout.hadamard:
-            raise ValueError(
-                "anytime estimates need an orthogonal kernel, and ARIKAN is not. "
-                "Use kernel=HADAMARD."
-            )
-
     @functools.cached_property
     def _sources_of_data(self) -> DecodePlan:
         """How the sources follow from the data blocks, taken for the first k outputs."""
@@ -375,10 +300,6 @@ class PolarCode:
         for index in range(self.k):
             decoder.add(index)
         return decoder.plan()
-
-    @functools.cached_property
-    def _correlator(self) -> Program:
-        return correlation_program(self.layout)
 
     def spec(self) -> dict[str, Any]:
         """All that rebuilds the code, random parts included.

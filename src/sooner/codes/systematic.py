@@ -146,3 +146,14 @@ class SystematicDecoder(PolarDecoder):
             return SystematicPlan(copied, computed, None, None)
         restore = encoding_program(self._layout, computed.tolist())
         return SystematicPlan(copied, computed, super().plan(), restore)
+
+    def partial_plan(self) -> SystematicPlan:  # type: ignore[override]
+        """How to give the blocks that came as they are, and nothing else.
+
+        Returns
+        -------
+        SystematicPlan
+            The plan.
+        """
+        copied = np.flatnonzero(self.available[: self._layout.k])
+        return SystematicPlan(copied, copied[:0], None, None)

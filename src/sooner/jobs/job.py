@@ -62,9 +62,9 @@ class Job:
     --------
     >>> import numpy as np, sooner
     >>> coded = sooner.encode(np.eye(8), sooner.PolarCode(8, 4, rng=0))
-    >>> with sooner.matvec(coded, np.arange(8), executor="threads:2") as job:
+    >>> with sooner.matvec(coded, np.arange(1, 9), executor="threads:2") as job:
     ...     print(job.result(timeout=60).round(9))
-    [0. 1. 2. 3. 4. 5. 6. 7.]
+    [1. 2. 3. 4. 5. 6. 7. 8.]
     >>> len(job.trace)
     8
     """
@@ -229,10 +229,11 @@ class Job:
         try:
             output = future.result(timeout=0)
             self._answer.check(output.value)
-        except CancelledError:
-            self._lost(record, "the executor cancelled it")
-        except WorkerLostError as error:
-            self._lost(record, str(error))
+        except (CancelledError, WorkerLostError) as error:
+            self._note_start(future, record)
+            record.outcome = "lost"
+            # The executor has told who killed which worker; one line is enough.
+            self._repeat(record, str(error) or "it was cancelled", logging.INFO)
         except BaseException as error:
             self._raised(record, error)
         else:
@@ -257,9 +258,12 @@ class Job:
             self.trace.decodable = elapsed
             self._settle()
 
-    def _lost(self, record: TaskRecord, reason: str) -> None:
-        record.outcome = "lost"
-        self._repeat(record, reason)
+    def _note_start(self, future: Future[TaskOutput], record: TaskRecord) -> None:
+        """What is known of a task that sent no output: its executor may know more than nothing."""
+        record.worker = getattr(future, "worker", None)
+        started: float | None = getattr(future, "started", None)
+        if started is not None:
+            record.started = max(started - self._zero, record.submitted)
 
     def _raised(self, record: TaskRecord, error: BaseException) -> None:
         record.outcome = "raised"
@@ -267,25 +271,31 @@ class Job:
             self._first_error = error
         self._repeat(record, f"{type(error).__name__}: {error}")
 
-    def _repeat(self, record: TaskRecord, reason: str) -> None:
+    def _repeat(self, record: TaskRecord, reason: str, level: int = logging.WARNING) -> None:
         """Log one line for the failure, and submit the task again if it is allowed."""
         record.error = reason
-        again = record.attempt < self._retries
         left = self._retries - record.attempt
-        named = "" if reason.startswith("task") else f"task {record.task} of {self._code.n}: "
-        _log.warning(
-            "%s%s; %s",
-            named,
-            reason.rstrip("."),
-            f"repeated, {left} left" if again else "given up",
+        _log.log(
+            level,
+            "%s: %s; %s",
+            self._name(record.task),
+            reason,
+            f"repeated, {left} left" if left else "given up",
         )
-        if again:
+        if left:
             self._submit([record.task])
         elif not policy.can_still_be_decoded(self._code, self._hoped_for()):
             self._fail()
 
+    def _name(self, task: int) -> str:
+        return f"task {task} of {self._code.n}"
+
     def _submit(self, tasks: Sequence[int]) -> None:
-        futures = self._executor.submit_many(self._work.fn, [self._work.args[i] for i in tasks])
+        futures = self._executor.submit_many(
+            self._work.fn,
+            [self._work.args[task] for task in tasks],
+            descriptions=[self._name(task) for task in tasks],
+        )
         now = self._elapsed()
         for task, future in zip(tasks, futures, strict=True):
             record = TaskRecord(task=task, attempt=self._attempts[task], submitted=now)
@@ -312,7 +322,9 @@ class Job:
             self._executor.abandon([future])
             self._began.pop(future, None)
             record.available = self._elapsed()
-            self._lost(record, f"no answer within {limit:.3g} s")
+            self._note_start(future, record)
+            record.outcome = "lost"
+            self._repeat(record, f"no answer within {limit:.3g} s")
 
     def _fail(self) -> None:
         """End without an answer: too many tasks failed too often."""
@@ -325,7 +337,8 @@ class Job:
         self._ready.clear()
         self._began.clear()
         now = self._elapsed()
-        for record in pending.values():
+        for future, record in pending.items():
+            self._note_start(future, record)
             record.outcome = "abandoned"
             record.available = now
         self._executor.abandon(list(pending))
