@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         StoreNotFoundError,
         TaskFailedError,
         WorkerLostError,
+        WrongOutputError,
     )
     from sooner.executors import LocalExecutor, VirtualExecutor, as_executor
     from sooner.jobs import Estimate, Job, encode, matmat, matvec
@@ -48,7 +49,7 @@ _HOMES = {
     "errors": (
         "BlockLostError JobTimeoutError MissingExtraError NonFiniteError NotDecodableError "
         "SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
-        "TaskFailedError WorkerLostError"
+        "TaskFailedError WorkerLostError WrongOutputError"
     ),
     "executors": "LocalExecutor VirtualExecutor as_executor",
     "jobs": "Estimate Job encode matmat matvec",
@@ -86,6 +87,7 @@ __all__ = [
     "Uncoded",
     "VirtualExecutor",
     "WorkerLostError",
+    "WrongOutputError",
     "__version__",
     "as_executor",
     "codes",

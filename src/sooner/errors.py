@@ -6,6 +6,7 @@
     ├── NotDecodableError      RuntimeError          the outputs do not determine the answer
     │   └── TaskFailedError                          ... because tasks raised, and how
     ├── JobTimeoutError        TimeoutError          the time is over; carries the estimate
+    ├── WrongOutputError       ArithmeticError       outputs contradict each other
     ├── WorkerLostError        RuntimeError          the process that ran a task is gone
     ├── NonFiniteError         ValueError            NaN or infinity in a matrix to encode
     ├── MissingExtraError      ImportError           an optional package is not installed
@@ -36,6 +37,7 @@ __all__ = [
     "StoreNotFoundError",
     "TaskFailedError",
     "WorkerLostError",
+    "WrongOutputError",
 ]
 
 
@@ -92,6 +94,10 @@ class JobTimeoutError(SoonerError, TimeoutError):
     def __init__(self, message: str, *, estimate: object = None) -> None:
         super().__init__(message)
         self.estimate = estimate
+
+
+class WrongOutputError(SoonerError, ArithmeticError):
+    """Outputs contradict each other, and which one is wrong cannot be told."""
 
 
 class WorkerLostError(SoonerError, RuntimeError):

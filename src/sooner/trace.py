@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 __all__ = ["Outcome", "TaskRecord", "Trace"]
 
-Outcome: TypeAlias = Literal["running", "ok", "raised", "lost", "abandoned"]
+Outcome: TypeAlias = Literal["running", "ok", "raised", "lost", "abandoned", "wrong"]
 
 _FORMAT = "sooner-trace-1"
 
@@ -50,7 +50,8 @@ class TaskRecord:
     worker: str | None = None
     """Host and process that ran it, ``host:pid``."""
     outcome: Outcome = "running"
-    """``ok``, ``raised`` (user's error), ``lost`` (worker gone), ``abandoned`` (not waited for)."""
+    """``ok``, ``raised`` (user's error), ``lost`` (worker gone), ``abandoned`` (not waited for),
+    ``wrong`` (contradicted by the others)."""
     error: str | None = None
     """One line that says what went wrong."""
 

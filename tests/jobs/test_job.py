@@ -313,3 +313,103 @@ def test_several_jobs_share_an_executor(problem):
     jobs = [sooner.matvec(coded, i * x, executor=executor) for i in range(4)]
     for i in (2, 0, 3, 1):
         np.testing.assert_allclose(jobs[i].result(), i * (A @ x), atol=1e-9)
+
+
+class Corrupting(VirtualExecutor):
+    """An executor some of whose tasks return wrong numbers."""
+
+    def __init__(self, run_times, corrupted):
+        super().__init__(run_times)
+        self.corrupted, self.submitted = corrupted, 0
+
+    def submit_many(self, fn, args, **options):
+        def wrong(*arguments):
+            output = fn(*arguments)
+            return output._replace(value=output.value + 1e-3)
+
+        first, self.submitted = self.submitted, self.submitted + len(args)
+        return [
+            super(Corrupting, self).submit_many(
+                wrong if first + i in self.corrupted else fn, [arg]
+            )[0]
+            for i, arg in enumerate(args)
+        ]
+
+
+IN_ORDER = [float(i) for i in range(1, 17)]
+
+
+def test_a_wrong_output_is_found_dropped_and_named(problem, caplog):
+    coded, A, x = problem
+    executor = Corrupting(IN_ORDER, {5})
+    job = sooner.matvec(coded, x, executor=executor, verify_extra=3)
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+    assert job.checked.wrong == (5,)
+    assert job.checked.n_spare >= 1
+    assert job.checked.residual <= 1
+    assert [r.outcome for r in job.trace][5] == "wrong"
+    assert "task 5 of 16: its output contradicts the others" in caplog.text
+
+
+def test_asking_for_spare_outputs_waits_for_them(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor(IN_ORDER)
+    job = sooner.matvec(coded, x, executor=executor, verify_extra=2)
+    assert job.checked is None
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+    assert executor.now() == 14
+    assert job.checked == type(job.checked)(2, job.checked.residual, ())
+    job = sooner.matvec(coded, x, executor=VirtualExecutor(IN_ORDER))
+    job.result()
+    assert job.checked.n_spare == 0
+
+
+def test_with_too_few_to_spare_the_job_takes_what_there_is(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor(IN_ORDER, lost=lambda ordinal, _: ordinal >= 13)
+    job = sooner.matvec(coded, x, executor=executor, verify_extra=10, retries=0)
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+    assert job.checked.n_spare == 1
+
+
+def test_a_contradiction_that_cannot_be_resolved_is_an_error(problem):
+    coded, _, x = problem
+    executor = Corrupting(IN_ORDER, {5})
+    executor._is_lost = lambda ordinal, _: ordinal >= 13
+    job = sooner.matvec(coded, x, executor=executor, verify_extra=1, retries=0)
+    with pytest.raises(sooner.WrongOutputError, match="contradict each other"):
+        job.result()
+
+
+def test_with_nothing_to_spare_a_wrong_output_goes_unseen(problem):
+    # The stated limit: twelve numbers determine twelve, and nothing is left to check them by.
+    coded, A, x = problem
+    job = sooner.matvec(coded, x, executor=Corrupting(IN_ORDER, {5}))
+    assert not np.allclose(job.result(), A @ x, atol=1e-9)
+    assert job.checked.n_spare == 0
+
+
+@pytest.mark.parametrize("estimator", ["unbiased", "scaled", "least_squares", "common_mean"])
+def test_every_estimator_and_its_functional(problem, estimator):
+    coded, A, x = problem
+    job = sooner.matvec(coded, x, executor=VirtualExecutor(IN_ORDER), estimator=estimator)
+    for estimate in job:
+        assert estimate.value.shape == (200,)
+        assert estimate.relative_error >= 0
+        number = estimate.functional(np.ones(200))
+        assert number.standard_error >= 0
+    assert number.value == pytest.approx(np.sum(A @ x))
+    assert number.standard_error == 0
+    with pytest.raises(ValueError, match=r"c must have the shape of the answer, \(200,\)"):
+        estimate.functional(np.ones(7))
+
+
+def test_options_of_estimates_are_checked(problem):
+    coded, _, x = problem
+    executor = VirtualExecutor([1.0])
+    with pytest.raises(ValueError, match="estimator must be one of"):
+        sooner.matvec(coded, x, executor=executor, estimator="magic")
+    with pytest.raises(ValueError, match="Encode with gram=True"):
+        sooner.matvec(coded, x, executor=executor, estimator="gram")
+    with pytest.raises(ValueError, match="verify_extra must be at least 0"):
+        sooner.matvec(coded, x, executor=executor, verify_extra=-1)

@@ -299,7 +299,7 @@ class AnytimeCode(Code, Protocol):
     """A code that has an answer, with an error bar, before it is decodable."""
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "unbiased"
+        self, outputs: Array, available: Mask, *, method: str = "common_mean"
     ) -> BlockEstimate:
         """Estimate the data blocks from any set of outputs.
 

@@ -280,9 +280,12 @@ def conjugate_gradients(
     Returns
     -------
     BlockEstimate
-        The estimate; its error by leave-one-out, with the mean of the diagonal of K⁻¹ from one
-        random probe.
+        The estimate; its error by leave-one-out, with the mean of the diagonal of K⁻¹ from a
+        few random probes.
     """
+    m = int(np.count_nonzero(available))
+    if m == 0:
+        return BlockEstimate(np.zeros((adjoint.n_results, *outputs.shape[1:]), outputs.dtype), 1.0)
     rows = _zero_filled(transform.as_rows(outputs), available)
     columns = rows.shape[1]
     probe = np.random.default_rng(0).choice([-1.0, 1.0], size=(len(rows), 8)) * available[:, None]
@@ -290,7 +293,6 @@ def conjugate_gradients(
     value = np.empty((adjoint.n_results, columns), dtype=rows.dtype)
     multipliers = np.ascontiguousarray(solved[:, :columns])
     transform.run(adjoint, multipliers, out=value)
-    m = max(int(np.count_nonzero(available)), 1)
     diagonal = float(np.sum(probe * solved[:, columns:].real)) / (8 * m)
     energy = float(np.sum(np.abs(rows) ** 2))
     left_out = float(np.sum(np.abs(multipliers) ** 2)) / diagonal**2

@@ -178,7 +178,7 @@ class Replication:
         return np.take(outputs, decoder.plan().sources, axis=0, out=out)
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "unbiased"
+        self, outputs: Array, available: Mask, *, method: str = "common_mean"
     ) -> BlockEstimate:
         """The data blocks that came, and zeros for the others.
 

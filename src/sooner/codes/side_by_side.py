@@ -227,7 +227,7 @@ class SideBySide:
         return out
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "unbiased"
+        self, outputs: Array, available: Mask, *, method: str = "common_mean"
     ) -> BlockEstimate:
         """Estimate the data blocks of each part from its own outputs.
 

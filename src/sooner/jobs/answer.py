@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sooner.codes import parity
 from sooner.codes.base import AnytimeCode
-from sooner.jobs.estimate import Estimate
+from sooner.codes.estimate import Functional
+from sooner.codes.transform import as_rows
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sooner._types import Array, Mask
+    from sooner._types import Array, Indices, Mask
     from sooner.codes.base import Code
     from sooner.jobs.task import TaskOutput
 
-__all__ = ["Answer", "Work"]
+__all__ = ["Answer", "Checked", "Work"]
+
+_COLUMNS = 128
+"""Columns of the outputs that an error bar looks at."""
+
+_CHECKED_UNASKED = 1024
+"""Tasks up to which spare outputs are checked even if nobody asked for it: it is cheap."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +42,64 @@ class Work:
     """Shape of one output."""
     dtype: np.dtype[Any]
     """Dtype of the outputs and of the answer."""
-    assemble: Callable[[Array], Array]
-    """The answer from the data blocks' products, shape ``(k, *shape)``."""
+    answer_shape: tuple[int, ...]
+    """Shape of the answer: the data blocks' products one below the other, trimmed."""
+
+    def assemble(self, blocks: Array) -> Array:
+        """Make the answer of the data blocks' products.
+
+        Parameters
+        ----------
+        blocks
+            Shape ``(k, *shape)``.
+
+        Returns
+        -------
+        ndarray, shape answer_shape
+            The answer.
+        """
+        rows = blocks.shape[0] * self.shape[0]
+        return blocks.reshape(rows, *self.shape[1:])[: self.answer_shape[0]]
+
+    def take_apart(self, answer: Array, k: int) -> Array:
+        """Do the reverse: blocks of something of the answer's shape, with zeros below.
+
+        Parameters
+        ----------
+        answer
+            Of the answer's shape.
+        k
+            Number of data blocks.
+
+        Returns
+        -------
+        ndarray, shape (k, *shape)
+            The blocks.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another.
+        """
+        if answer.shape != self.answer_shape:
+            raise ValueError(
+                f"c must have the shape of the answer, {self.answer_shape}, got {answer.shape}."
+            )
+        padded = np.zeros((k * self.shape[0], *self.shape[1:]), dtype=self.dtype)
+        padded[: len(answer)] = answer
+        return padded.reshape(k, *self.shape)
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What spare outputs verified."""
+
+    n_spare: int
+    """Independent equations that held; 0 means that nothing was verified."""
+    residual: float
+    """Largest violation in units of what rounding explains; at most 1."""
+    wrong: tuple[int, ...]
+    """Tasks whose outputs were wrong and have been dropped."""
 
 
 class Answer:
@@ -46,23 +111,37 @@ class Answer:
         The code.
     work
         What the tasks compute.
+    estimator
+        Method of the estimates.
+    gram
+        Inner products of the data blocks, for the method ``"gram"``.
+    verify_extra
+        Outputs to wait for beyond those that decode, to check the others by.
     """
 
-    def __init__(self, code: Code, work: Work) -> None:
+    def __init__(
+        self, code: Code, work: Work, *, estimator: str, gram: Array | None, verify_extra: int
+    ) -> None:
         self._code = code
         self._work = work
-        self.decoder = code.decoder()
+        self._options = {"method": estimator} | ({} if gram is None else {"gram": gram})
+        self._verify_extra = verify_extra
+        self._sufficed: int | None = None  # how many outputs there were when they first decoded
+        self._wrong: tuple[int, ...] = ()
+        self._exact: Array | None = None
         # One array for all outputs; rows that never come cost no memory.
         self._outputs = np.empty((code.n, *work.shape), dtype=work.dtype)
-        self._exact: Array | None = None
+        self.decoder = code.decoder()
         self.n_available = 0
+        self.checked: Checked | None = None
         if not work.args:  # an empty product: nothing to wait for
             self._exact = work.assemble(np.zeros((code.k, *work.shape), dtype=work.dtype))
+            self.checked = Checked(0, 0.0, ())
 
     @property
     def is_exact(self) -> bool:
-        """Whether the outputs in hand determine the answer."""
-        return self._exact is not None or self.decoder.decodable
+        """Whether the outputs in hand determine the answer and what is spare agrees."""
+        return self.checked is not None
 
     def add(self, task: int, value: Array) -> None:
         """Take in a task's output; a second one of the same task changes nothing.
@@ -77,7 +156,64 @@ class Answer:
         if not self.decoder.available[task]:
             self._outputs[task] = value
             self.n_available += 1
-            self.decoder.add(task)
+            if self.decoder.add(task) and self._sufficed is None:
+                self._sufficed = self.n_available
+
+    def conclude(self, *, more: bool) -> list[int]:
+        """See whether the answer is there: decodable, checked, and what is wrong dropped.
+
+        Parameters
+        ----------
+        more
+            Whether more outputs may come, so that waiting for spare ones makes sense.
+
+        Returns
+        -------
+        list of int
+            Tasks whose outputs were found to be wrong just now.
+        """
+        found: list[int] = []
+        while self.decoder.decodable and self.checked is None:
+            if more and self.n_available < (self._sufficed or 0) + self._verify_extra:
+                break
+            received = np.flatnonzero(self.decoder.available)
+            verdict = self._judge(received)
+            if verdict.clean:
+                self.checked = Checked(verdict.n_spare, verdict.residual, self._wrong)
+            elif verdict.suspect is None:
+                break  # something is wrong, and more outputs are needed to tell what
+            else:
+                found.append(int(received[verdict.suspect]))
+                self._drop(found[-1])
+        return found
+
+    def _judge(self, received: Indices) -> parity.Verdict:
+        if not self._verify_extra and self._code.n > _CHECKED_UNASKED:
+            return parity.Verdict(0, 0.0, None)
+        return parity.judge(self._generator[received], as_rows(self._outputs)[received])
+
+    @functools.cached_property
+    def _generator(self) -> Array:
+        return self._code.encode(np.eye(self._code.k))
+
+    def _drop(self, task: int) -> None:
+        """Forget an output: to the decoder it never came."""
+        self._wrong += (task,)
+        left = self.decoder.available.copy()
+        left[task] = False
+        self.decoder = self._told(left)
+        self.n_available -= 1
+
+    def _told(self, available: Mask) -> Any:
+        decoder = self._code.decoder()
+        for index in np.flatnonzero(available).tolist():
+            decoder.add(index)
+        return decoder
+
+    @property
+    def contradictory(self) -> bool:
+        """Whether the outputs would decode, if they did not contradict each other."""
+        return self.decoder.decodable and self.checked is None
 
     def check(self, value: object) -> None:
         """Refuse what is no output of this job.
@@ -111,50 +247,102 @@ class Answer:
             self._exact = self._work.assemble(blocks)
         return self._exact
 
-    def snapshot(self, elapsed: float, exact: Callable[[], Array]) -> Estimate:
-        """What is known now.
+    def estimated(self, available: Mask) -> Array:
+        """Estimate the answer.
 
         Parameters
         ----------
-        elapsed
-            Seconds since the job began.
-        exact
-            Gives the exact answer once there is one.
+        available
+            Outputs to use, shape (n,).
 
         Returns
         -------
-        Estimate
-            From the outputs of this moment, whenever its value is asked for.
-        """
-        # Rows of the outputs never change once written, so they need no copy.
-        available = self.decoder.available.copy()
-        return Estimate(
-            exact if self.is_exact else lambda: self._estimated(available),
-            exact=self.is_exact,
-            n_available=self.n_available,
-            elapsed=elapsed,
-            relative_error=0.0 if self.is_exact else self._relative_error(),
-            determined=lambda: self._determined(available),
-        )
+        ndarray
+            The estimate.
 
-    def _estimated(self, available: Mask) -> Array:
+        Raises
+        ------
+        TypeError
+            If the code has no estimates.
+        """
         if not isinstance(self._code, AnytimeCode):
             raise TypeError(
                 f"{self._code!r} has no estimates before it is decodable. Wait for the result, "
                 "or use a PolarCode."
             )
-        return self._work.assemble(self._code.estimate(self._outputs, available).value)
+        estimate = self._code.estimate(self._outputs, available, **self._options)  # type: ignore[arg-type]
+        return self._work.assemble(estimate.value)
 
-    def _relative_error(self) -> float:
+    def relative_error(self, available: Mask) -> float:
+        """Error bar of the estimate, from some of the columns.
+
+        Parameters
+        ----------
+        available
+            Outputs to use, shape (n,).
+
+        Returns
+        -------
+        float
+            The expected relative error; NaN if the code has no estimates.
+        """
+        if not isinstance(self._code, AnytimeCode):
+            return math.nan
+        rows = as_rows(self._outputs)
+        columns = np.unique(np.linspace(0, rows.shape[1] - 1, _COLUMNS).astype(np.intp))
+        some = np.zeros((len(rows), columns.size), dtype=rows.dtype)
+        some[available] = rows[np.ix_(available, columns)]
         try:
-            return self._code.relative_error(self.n_available)  # type: ignore[attr-defined,no-any-return]
-        except (AttributeError, ValueError):  # a code without estimates, or with another kernel
+            return self._code.estimate(some, available, **self._options).relative_error  # type: ignore[arg-type]
+        except ValueError:  # a kernel without estimates
             return math.nan
 
-    def _determined(self, available: Mask) -> Mask:
-        if self._exact is not None:
+    def functional(self, c: Array, available: Mask, *, exact: bool) -> Functional:
+        """Estimate ``sum(c * answer)``.
+
+        Parameters
+        ----------
+        c
+            Of the shape of the answer.
+        available
+            Outputs to use, shape (n,).
+        exact
+            Whether they determine the answer.
+
+        Returns
+        -------
+        Functional
+            The number and its standard error.
+
+        Raises
+        ------
+        ValueError
+            If the code has no unbiased estimate.
+        """
+        blocks = self._work.take_apart(c, self._code.k)
+        if exact:
+            return Functional(np.sum(c * self.exact()).item(), 0.0)
+        if not hasattr(self._code, "functional"):
+            raise ValueError(f"{self._code!r} has no unbiased estimate. Use a PolarCode.")
+        estimate: Functional = self._code.functional(self._outputs, available, blocks)
+        return estimate
+
+    def determined(self, available: Mask, *, exact: bool) -> Mask:
+        """Data blocks that outputs fix.
+
+        Parameters
+        ----------
+        available
+            Outputs to use, shape (n,).
+        exact
+            Whether they determine the answer.
+
+        Returns
+        -------
+        ndarray of bool, shape (k,)
+            The mask.
+        """
+        if exact:
             return np.ones(self._code.k, dtype=np.bool_)
-        decoder = self._code.decoder()
-        for index in np.flatnonzero(available).tolist():
-            decoder.add(index)
-        return decoder.determined
+        mask: Mask = self._told(available).determined
+        return mask

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.errors import NotDecodableError, TaskFailedError
+from sooner.errors import NotDecodableError, TaskFailedError, WrongOutputError
 
 if TYPE_CHECKING:
     from sooner.codes.base import Decoder
@@ -18,7 +18,7 @@ __all__ = ["failure"]
 
 def failure(
     trace: Trace, decoder: Decoder, retries: int, first_error: BaseException | None
-) -> NotDecodableError:
+) -> NotDecodableError | WrongOutputError:
     """Make the error that a job ends with when too many tasks failed too often.
 
     Parameters
@@ -34,9 +34,15 @@ def failure(
 
     Returns
     -------
-    NotDecodableError
+    NotDecodableError or WrongOutputError
         A `TaskFailedError` if any task raised.
     """
+    if decoder.decodable:
+        return WrongOutputError(
+            f"the {int(np.count_nonzero(decoder.available))} available outputs of {trace.n} "
+            "contradict each other, too few are spare to tell which are wrong, and no more will "
+            "come. Ask for more spare outputs with verify_extra, and look at the workers."
+        )
     raised = [record.error or "" for record in trace if record.outcome == "raised"]
     kinds = Counter(error.partition(":")[0] for error in raised)
     lost = sum(record.outcome == "lost" for record in trace)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sooner import policy
 from sooner.errors import JobTimeoutError, WorkerLostError
 from sooner.jobs.answer import Answer
+from sooner.jobs.estimate import Estimate
 from sooner.jobs.failure import failure
 from sooner.trace import TaskRecord, Trace
 
@@ -23,8 +24,7 @@ if TYPE_CHECKING:
     from sooner._types import Array, Mask
     from sooner.codes.base import Code
     from sooner.executors.base import Executor, Reference
-    from sooner.jobs.answer import Work
-    from sooner.jobs.estimate import Estimate
+    from sooner.jobs.answer import Checked, Work
     from sooner.jobs.task import TaskOutput
 
 __all__ = ["Job"]
@@ -53,6 +53,12 @@ class Job:
         How often a task that raised, or whose worker was lost, is repeated.
     timeout
         Seconds that one task may run before it is taken for lost; None adapts to the others.
+    estimator
+        Method of the estimates, see `PolarCode.estimate`.
+    gram
+        Inner products of the data blocks, for the method ``"gram"``.
+    verify_extra
+        Outputs to wait for beyond those that decode, to find wrong ones by.
     references
         Broadcast values to release at the end.
     owns_executor
@@ -77,6 +83,9 @@ class Job:
         *,
         retries: int = 2,
         timeout: float | None = None,
+        estimator: str = "common_mean",
+        gram: Array | None = None,
+        verify_extra: int = 0,
         references: Sequence[Reference[Any]] = (),
         owns_executor: bool = False,
     ) -> None:
@@ -87,7 +96,7 @@ class Job:
         self._timeout = timeout
         self._references = list(references)
         self._owns_executor = owns_executor
-        self._answer = Answer(code, work)
+        self._answer = Answer(code, work, estimator=estimator, gram=gram, verify_extra=verify_extra)
         self._pending: dict[Future[TaskOutput], TaskRecord] = {}
         self._began: dict[Future[TaskOutput], float] = {}
         self._attempts = [0] * code.n
@@ -166,6 +175,11 @@ class Job:
             estimate=self._snapshot(),
         )
 
+    @property
+    def checked(self) -> Checked | None:
+        """What spare outputs verified; None while the answer is not exact."""
+        return self._answer.checked
+
     def done(self) -> bool:
         """Whether the job has ended: answer there, failed or cancelled; never waits.
 
@@ -219,7 +233,9 @@ class Job:
                 self._take(future, record)
                 took = True
         if not self._is_settled() and not self._pending:
-            self._fail()
+            self._conclude()  # nothing more comes: with less to spare than was asked for
+            if not self._is_settled():
+                self._fail()
         return took
 
     def _take(self, future: Future[TaskOutput], record: TaskRecord) -> None:
@@ -254,8 +270,19 @@ class Job:
         record.started = min(max(started, record.submitted), record.finished)
         self._run_times.append(record.finished - record.started)
         self._answer.add(record.task, output.value)
+        self._conclude()
+
+    def _conclude(self) -> None:
+        """See whether the answer is there, and drop what is found to be wrong."""
+        for task in self._answer.conclude(more=bool(self._pending)):
+            reason = "its output contradicts the others and was dropped"
+            for record in self.trace:
+                if record.task == task and record.outcome == "ok":
+                    record.outcome, record.error = "wrong", reason
+            _log.warning("%s: %s", self._name(task), reason)
+        if self.trace.decodable is None and self._answer.decoder.decodable:
+            self.trace.decodable = self._elapsed()
         if self._answer.is_exact:
-            self.trace.decodable = elapsed
             self._settle()
 
     def _note_start(self, future: Future[TaskOutput], record: TaskRecord) -> None:
@@ -363,7 +390,12 @@ class Job:
         return hoped_for
 
     def _snapshot(self) -> Estimate:
-        return self._answer.snapshot(self._elapsed(), self._decoded)
+        # Rows of the outputs never change once written, so only the mask is copied.
+        exact = self._answer.is_exact
+        if exact:
+            self._decoded()
+        available = self._answer.decoder.available.copy()
+        return Estimate(self._answer, available, exact=exact, elapsed=self._elapsed())
 
     def _decoded(self) -> Array:
         """The exact answer, with the moment at which it was there first."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sooner import _checks
+from sooner.codes.estimate import METHODS
 from sooner.executors import as_executor
 from sooner.jobs.answer import Work
 from sooner.jobs.job import Job
@@ -30,6 +31,8 @@ def matvec(
     executor: Any,
     retries: int = 2,
     timeout: float | None = None,
+    estimator: str = "common_mean",
+    verify_extra: int = 0,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ x`` for a vector x.
@@ -48,6 +51,12 @@ def matvec(
     timeout
         Seconds that one task may run before it is taken for lost.  None: 20 times the slowest
         finished one and at least 30 s.
+    estimator
+        Method of the estimates: ``"common_mean"``, ``"least_squares"``, ``"unbiased"``,
+        ``"scaled"`` or ``"gram"``; see `PolarCode.estimate`.
+    verify_extra
+        Outputs to wait for beyond those that decode.  One spare output detects a wrong one, two
+        to four locate it; it is dropped then.  With none to spare a wrong output goes unseen.
     delays
         Seconds that each task is stretched by, shape (n,): stragglers to try things out with.
 
@@ -76,7 +85,8 @@ def matvec(
             f"x must have shape ({A.shape[1]},) to be multiplied by a matrix of shape {A.shape}, "
             f"got {vector.shape}." + (" Use matmat for a matrix." if vector.ndim == 2 else "")
         )
-    return _start(A, vector, executor, retries, timeout, delays)
+    options = _checked_options(retries, timeout, estimator, verify_extra)
+    return _start(A, vector, executor, options, delays)
 
 
 def matmat(
@@ -86,6 +96,8 @@ def matmat(
     executor: Any,
     retries: int = 2,
     timeout: float | None = None,
+    estimator: str = "common_mean",
+    verify_extra: int = 0,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ X`` for a matrix X of few columns: one round of tasks for all of them.
@@ -96,7 +108,7 @@ def matmat(
         The coded matrix, shape (m, columns).
     X
         Shape (columns, width), numbers of any dtype.
-    executor, retries, timeout, delays
+    executor, retries, timeout, estimator, verify_extra, delays
         As in `matvec`.
 
     Returns
@@ -124,7 +136,8 @@ def matmat(
             f"{A.shape}, got {matrix.shape}."
             + (" Use matvec for a vector." if matrix.ndim == 1 else "")
         )
-    return _start(A, matrix, executor, retries, timeout, delays)
+    options = _checked_options(retries, timeout, estimator, verify_extra)
+    return _start(A, matrix, executor, options, delays)
 
 
 def _operand(x: ArrayLike, name: str) -> Array:
@@ -137,43 +150,50 @@ def _operand(x: ArrayLike, name: str) -> Array:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
+def _checked_options(
+    retries: int, timeout: float | None, estimator: str, verify_extra: int
+) -> dict[str, Any]:
+    """Options of a job that do not depend on its operands."""
+    return {
+        "retries": _checks.integer(retries, "retries", at_least=0),
+        "timeout": None if timeout is None else _checks.positive(timeout, "timeout"),
+        "estimator": _checks.one_of(estimator, "estimator", METHODS),
+        "verify_extra": _checks.integer(verify_extra, "verify_extra", at_least=0),
+    }
+
+
 def _start(
     A: CodedMatrix,
     x: Array,
     executor: Any,
-    retries: int,
-    timeout: float | None,
+    options: dict[str, Any],
     delays: Sequence[float] | None,
 ) -> Job:
-    retries = _checks.integer(retries, "retries", at_least=0)
-    if timeout is not None:
-        timeout = _checks.positive(timeout, "timeout")
     code, width = A.code, x.shape[1:]
+    gram = getattr(A, "gram", None)
+    if options["estimator"] == "gram" and gram is None:
+        raise ValueError(
+            'estimator="gram" needs the inner products of the data blocks. Encode with gram=True.'
+        )
     if delays is not None and len(delays) != code.n:
         raise ValueError(f"delays must hold {code.n} numbers, one per task, got {len(delays)}.")
-    m = A.shape[0]
     dtype = np.result_type(A.dtype, x.dtype)
     runner = as_executor(executor)
-    nothing_to_do = 0 in {*A.shape, *width}
-    reference = None if nothing_to_do else runner.broadcast(x)
-    work = Work(
-        multiply_block,
-        []
-        if nothing_to_do
-        else [
-            (A.block_source(i), reference, dtype.str, 0.0 if delays is None else delays[i])
-            for i in range(code.n)
-        ],
-        (A.block_rows, *width),
-        dtype,
-        lambda blocks: blocks.reshape(code.k * A.block_rows, *width)[:m],
-    )
+    args: list[tuple[Any, ...]] = []
+    references = []
+    if 0 not in {*A.shape, *width}:  # else there is nothing to compute
+        references.append(runner.broadcast(x))
+        pauses = [0.0] * code.n if delays is None else [float(delay) for delay in delays]
+        args = [
+            (A.block_source(i), references[0], dtype.str, pause) for i, pause in enumerate(pauses)
+        ]
+    work = Work(multiply_block, args, (A.block_rows, *width), dtype, (A.shape[0], *width))
     return Job(
         code,
         work,
         runner,
-        retries=retries,
-        timeout=timeout,
-        references=[] if reference is None else [reference],
+        **options,
+        gram=gram,
+        references=references,
         owns_executor=runner is not executor and not hasattr(executor, "submit"),
     )

@@ -1,0 +1,110 @@
+"""Spare outputs check the answer: detect a wrong output, locate it, so that it can be dropped.
+
+With more received outputs than data blocks, some combinations of the outputs are zero whatever the
+data: the left null space of the received rows of the generator.  A wrong output makes its column of
+that space show.  One spare equation detects it, two locate it; with none to spare a wrong output
+cannot be found by anybody.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from sooner._types import Array
+
+__all__ = ["Verdict", "judge"]
+
+_ROUNDING = 64.0
+"""Rounding of outputs in units of eps times their size: sums of products, then of blocks."""
+
+_VISIBLE = 1e-6
+"""Share of an output in the null space below which the equations do not see it."""
+
+_PRECISION = 1e-7
+"""Of what is left of a large violation: the square root of the rounding of a difference."""
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the spare outputs say."""
+
+    n_spare: int
+    """Independent equations that were checked; 0 means that nothing was."""
+    residual: float
+    """Largest violation, in units of what rounding explains: above 1 something is wrong."""
+    suspect: int | None
+    """Place among the received outputs of the one that explains it alone; None if none does."""
+
+    @property
+    def clean(self) -> bool:
+        """Whether rounding explains what is there."""
+        return self.residual <= 1
+
+
+def judge(generator: NDArray[np.float64], outputs: Array) -> Verdict:
+    """Check received outputs against each other.
+
+    Parameters
+    ----------
+    generator
+        Received rows of the generator, shape (m, k), of rank k.
+    outputs
+        Received outputs, shape (m, columns).
+
+    Returns
+    -------
+    Verdict
+        Whether they agree, and which one to drop if they do not.
+
+    Examples
+    --------
+    >>> rows = np.array([[1.0, 0.0], [0.0, 1.0], [1.0, 1.0], [1.0, -1.0]])
+    >>> good = rows @ np.array([[3.0], [4.0]])
+    >>> judge(rows, good).clean
+    True
+    >>> good[2] += 1e-3
+    >>> judge(rows, good).suspect
+    2
+    """
+    m, k = generator.shape
+    if m <= k or outputs.shape[1] == 0:
+        return Verdict(0, 0.0, None)
+    # The last columns of a complete QR decomposition span the left null space.
+    null = np.linalg.qr(generator, mode="complete")[0][:, k:]
+    violation = null.T.astype(outputs.real.dtype) @ outputs
+    limit = _limits(generator, outputs)
+    excess = np.linalg.norm(violation, axis=0) / limit
+    residual = float(excess.max())
+    if residual <= 1 or m - k < 2:
+        return Verdict(m - k, residual, None)
+    return Verdict(m - k, residual, _locate(null, violation, limit))
+
+
+def _limits(generator: NDArray[np.float64], outputs: Array) -> NDArray[np.float64]:
+    """What rounding explains in each column."""
+    size = np.linalg.norm(outputs, axis=0).astype(np.float64)
+    # A column may be small because large products cancelled: its rounding is that of the others.
+    typical = float(np.linalg.norm(size)) / np.sqrt(size.size)
+    eps = float(np.finfo(outputs.dtype).eps)
+    limits: NDArray[np.float64] = _ROUNDING * eps * np.maximum(size, typical)
+    return np.maximum(limits, np.finfo(np.float64).tiny)
+
+
+def _locate(null: NDArray[np.float64], violation: Array, limit: NDArray[np.float64]) -> int | None:
+    """The one output whose column of the null space explains the violation, if there is one."""
+    lengths = np.linalg.norm(null, axis=1)
+    directions = null / np.maximum(lengths, _VISIBLE)[:, None]
+    weighted = violation / limit
+    total = float(np.sum(np.abs(weighted) ** 2))
+    # What is left of the violation when output i may be anything.
+    left = total - np.sum(np.abs(directions @ weighted) ** 2, axis=1)
+    left[lengths < _VISIBLE] = total
+    rounding = weighted.shape[1] + _PRECISION**2 * total
+    explaining = np.flatnonzero(left <= rounding)
+    return int(explaining[0]) if explaining.size == 1 else None
