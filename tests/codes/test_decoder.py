@@ -258,3 +258,51 @@ def test_blocks_that_are_no_plain_rows():
     out = np.full((3, 3, 12), np.nan).T
     code.decode(result, np.arange(16) > 2, out=out)
     np.testing.assert_allclose(out, strided, atol=1e-9)
+
+
+@given(st.data())
+def test_the_syndrome_form_decodes_the_same(data):
+    code = draw_code(data)
+    available = draw_available(data, code.n)
+    decoder = told(code, available)
+    if not decoder.decodable:
+        decoder = told(code, np.ones(code.n, bool))
+    blocks = np.random.default_rng(0).standard_normal((code.k, 4))
+    plan = decoder.syndrome_plan()
+    assert decoder.available[plan.reads].all()
+    outputs = np.where(decoder.available[:, None], code.encode(blocks), np.nan)
+    result = plan.run(outputs, out=np.empty_like(blocks))
+    np.testing.assert_allclose(result, blocks, atol=1e-6)
+
+
+def test_an_ill_conditioned_plan_takes_the_syndrome_form(monkeypatch):
+    from sooner.codes import decoder as module
+
+    code = PolarCode(64, 48)
+    available = np.arange(64) >= 16
+    plain = code.plan(available)
+    monkeypatch.setattr(module, "_ILL_CONDITIONED", 0.0)
+    other = PolarCode(64, 48).plan(available)
+    assert other.condition <= plain.condition
+    assert other.n_unknowns == 16 or other.condition == plain.condition
+
+
+@pytest.mark.parametrize("dtype", ["f4", "c8"])
+def test_single_precision_is_decoded_in_double_where_it_must_be(dtype, monkeypatch):
+    import dataclasses
+
+    from sooner.codes import plan as module
+
+    monkeypatch.setattr(module, "_CHUNK", 4096)
+    code = PolarCode(64, 48)
+    available = np.arange(64) >= 16
+    plan = dataclasses.replace(code.plan(available), condition=1e6)
+    blocks = np.random.default_rng(0).standard_normal((48, 5, 30)).astype(dtype)
+    outputs = code.encode(blocks)
+    outputs[~available] = np.nan
+    out = np.empty_like(blocks)
+    assert plan.run(outputs, out=out) is out
+    np.testing.assert_allclose(out, blocks, atol=1e-3)
+    strided = np.empty((48, 30, 5), dtype=dtype).transpose(0, 2, 1)
+    plan.run(outputs, out=strided)
+    np.testing.assert_array_equal(strided, out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,7 +23,9 @@ __all__ = [
     "erasure_probabilities",
 ]
 
-_DESIGN_FRACTION = 0.05
+_DESIGN_FRACTIONS = ((1024, 0.05), (2048, 0.2), (4096, 0.5), (16384, 0.85), (math.inf, 0.95))
+"""Design erasure probability over 1 - k / n, by number of tasks: small ones decode from the fewest
+outputs, larger ones keep the number of unknowns small (77 instead of 189 at n = 4096)."""
 
 
 def erasure_probabilities(n: int, erasure_prob: ArrayLike) -> NDArray[np.float64]:
@@ -129,7 +132,8 @@ def default_late_parities(n: int, k: int, decoder: str) -> int:
     Returns
     -------
     int
-        Twelve, 20 for a punctured code, or as many as there are channels left.
+        Twelve up to n = 512 and eight beyond, where fewer suffice; 20 for a punctured code; or
+        as many as there are channels left.
 
     Examples
     --------
@@ -139,7 +143,8 @@ def default_late_parities(n: int, k: int, decoder: str) -> int:
     if decoder == "sequential":
         return 0
     size = 1 << (n - 1).bit_length()
-    return min(12 if n == size else 20, size - k)
+    wanted = 20 if n < size else 12 if n <= 512 else 8
+    return min(wanted, size - k)
 
 
 def default_erasure_prob(n: int, k: int, decoder: str) -> float:
@@ -160,7 +165,10 @@ def default_erasure_prob(n: int, k: int, decoder: str) -> float:
         The papers' ``1 - k / n`` for the sequential decoder, a fraction of it for inactivation.
     """
     rate_loss = 1 - k / n
-    return rate_loss if decoder == "sequential" else _DESIGN_FRACTION * rate_loss
+    if decoder == "sequential":
+        return rate_loss
+    fraction = next(share for largest, share in _DESIGN_FRACTIONS if n <= largest)
+    return fraction * rate_loss
 
 
 def draw_layout(

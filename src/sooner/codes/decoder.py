@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
 __all__ = ["ErasureState", "PolarDecoder"]
 
+_ILL_CONDITIONED = 1e9
+"""Condition of the unknowns beyond which the syndrome form is tried."""
+
 _NEGLIGIBLE = 1e-13
 """Singular values below this share of the largest are zero to rounding."""
 
@@ -203,7 +206,11 @@ class PolarDecoder:
             error = not_decodable(self)
             raise error
         walk = self._written_down()
-        return self._plan(walk, walk.blocks)
+        plan = self._plan(walk, walk.blocks)
+        if plan.condition > _ILL_CONDITIONED:
+            other = self.syndrome_plan()
+            return other if other.condition < plan.condition else plan
+        return plan
 
     def partial_plan(self) -> DecodePlan:
         """How to decode the blocks that are determined; it gives zero for the others.
@@ -233,6 +240,31 @@ class PolarDecoder:
         solve = -(right[kept].T / singular[kept]) @ left[:, kept].T
         condition = float(singular[kept][0] / singular[kept][-1]) if kept.any() else 1.0
         return DecodePlan(data, equations, solve, condition)
+
+    def syndrome_plan(self) -> DecodePlan:
+        """How to decode by way of the missing outputs, which are the unknowns here.
+
+        The transform's missing rows are found from the frozen and parity channels; then every
+        row is known and one inverse transform gives the data.  The dense system is larger than
+        that of inactivation, and better conditioned.
+
+        Returns
+        -------
+        DecodePlan
+            The plan.
+        """
+        n = self.available.size
+        values: list[Value] = [(-1, 0.0)] * len(self._layout.kinds)
+        missing = 0
+        known = {self._positions[i]: i for i in np.flatnonzero(self.available).tolist()}
+        for position in range(len(values)):
+            if position in known:
+                values[position] = (known[position], 1.0)
+            else:
+                values[position] = (n + missing, 1.0)
+                missing += 1
+        walk = Walk(self._layout, values, missing, unknown_outputs=True)
+        return self._plan(walk, walk.blocks)
 
 
 def _unknowns(walk: Walk, n: int) -> NDArray[np.float64]:

@@ -10,6 +10,7 @@ gives the data blocks.
 
 from __future__ import annotations
 
+import dataclasses
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -29,6 +30,12 @@ if TYPE_CHECKING:
     from sooner.codes.program import Value
 
 __all__ = ["DecodePlan", "Walk"]
+
+_NEEDS_DOUBLE = 1e-3
+"""Condition times eps beyond which refinement in the precision of the blocks wins nothing."""
+
+_CHUNK = 1 << 24
+"""Bytes of outputs that are converted to double precision at a time."""
 
 
 @dataclass(slots=True)
@@ -247,6 +254,8 @@ class DecodePlan:
         """
         if self.equations is None:
             return transform.run(self.data, outputs, out=out, threads=threads, stop=stop)
+        if self.condition * float(np.finfo(outputs.dtype).eps) > _NEEDS_DOUBLE:
+            return self._run_in_double(outputs, out, threads, stop)
         return transform.run_with_unknowns(
             self.equations,
             self.data,
@@ -254,5 +263,22 @@ class DecodePlan:
             outputs,
             n_refinements=self.n_refinements(outputs.dtype),
             out=out,
+            threads=threads,
             stop=stop,
         )
+
+    def _run_in_double(self, outputs: Array, out: Array, threads: int, stop: Stop) -> Array:
+        """Decode single precision with double precision between, some columns at a time."""
+        rows, results = transform.as_rows(outputs), transform.as_rows(out)
+        double = np.result_type(outputs.dtype, np.float64)
+        reads, exact = self.reads, dataclasses.replace(self, condition=min(self.condition, 1e9))
+        width = max(1, _CHUNK // (len(rows) * double.itemsize))
+        for first in range(0, rows.shape[1], width):
+            columns = slice(first, first + width)
+            some = np.zeros((len(rows), results[:, columns].shape[1]), dtype=double)
+            some[reads] = rows[reads, columns]
+            decoded = np.empty((len(results), some.shape[1]), dtype=double)
+            results[:, columns] = exact.run(some, out=decoded, threads=threads, stop=stop)
+        if not np.shares_memory(results, out):
+            out[...] = results.reshape(out.shape)
+        return out
