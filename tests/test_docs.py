@@ -7,24 +7,25 @@ import pytest
 
 ROOT = Path(__file__).parent.parent
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
-EXAMPLES = [
-    pytest.param(page, code, id=f"{page.relative_to(ROOT)}:{number}")
+EXAMPLES = {
+    page: re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
     for page in PAGES
-    for number, code in enumerate(
-        re.findall(r"^```python\n(.*?)^```$", page.read_text(encoding="utf-8"), re.M | re.S)
-    )
-]
+}
 
 
-@pytest.mark.parametrize(("page", "code"), EXAMPLES)
-def test_example(page, code, tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "page", [page for page, examples in EXAMPLES.items() if examples], ids=lambda page: page.name
+)
+def test_the_examples_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    exec(compile(code, f"{page.name}", "exec"), {"__name__": "__main__"})
+    namespace = {"__name__": "__main__"}
+    for number, code in enumerate(EXAMPLES[page], start=1):
+        exec(compile(code, f"{page.name}, example {number}", "exec"), namespace)
 
 
 def test_the_readme_has_an_example_and_names_what_exists():
     readme = (ROOT / "README.md").read_text(encoding="utf-8")
-    assert any(page.values[0].name == "README.md" for page in EXAMPLES)
+    assert EXAMPLES[ROOT / "README.md"]
     for link in re.findall(r"\]\((?!http)([^)]+)\)", readme):
         assert (ROOT / link).exists(), link
     assert len(readme.splitlines()) < 80

@@ -134,14 +134,19 @@ class AnytimePolar:
                 self._encoder, self._adjoint, outputs, available, size=self.transform_size
             )
         received = np.flatnonzero(available)
-        return predicted(
+        # Blocks with exponents are alike only after their division.
+        sizes = np.abs(self.layout.scales)
+        estimate = predicted(
             method,
-            self.generator[received],
+            self.generator[received] / sizes,
             outputs[received],
             size=self.transform_size,
-            covariance=gram,
+            covariance=None if gram is None else gram * np.outer(sizes, sizes),
             systematic=int(np.count_nonzero(received < self.k)) if self.systematic else None,
         )
+        if (sizes != 1).any():
+            estimate.value[...] /= sizes.reshape(-1, *[1] * (outputs.ndim - 1))
+        return estimate
 
     def functional(self, outputs: Array, available: Mask, coefficients: Array) -> Functional:
         """Estimate one number, ``sum(coefficients * data blocks)``, without bias.
@@ -214,6 +219,11 @@ class AnytimePolar:
                 "the unbiased estimate needs random signs on every output, and the first k outputs "
                 "of a systematic code are the data blocks. Use another method, or "
                 "systematic=False."
+            )
+        if method in {"unbiased", "scaled"} and (np.abs(self.layout.scales) != 1).any():
+            raise ValueError(
+                "the law of the unbiased estimate holds for blocks without exponents only. "
+                'Use another method, such as "least_squares".'
             )
         if not self.layout.hadamard:
             raise ValueError(

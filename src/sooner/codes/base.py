@@ -284,6 +284,23 @@ class Code(Protocol):
             If the available outputs do not suffice.
         """
 
+    def with_scales(self, exponents: Indices) -> Code:
+        """Give the same code with blocks divided by powers of two before they are added.
+
+        For data blocks of very different size: a large one would hide the digits of the others.
+        Exact in floating point.
+
+        Parameters
+        ----------
+        exponents
+            Data block j is divided by ``2**exponents[j]``, shape (k,).
+
+        Returns
+        -------
+        Code
+            The code; this one if it never adds blocks.
+        """
+
     def spec(self) -> dict[str, Any]:
         """All that rebuilds this code, as JSON values; `sooner.codes.from_spec` reads it.
 

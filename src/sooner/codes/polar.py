@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
@@ -20,7 +21,7 @@ from sooner.codes.systematic import SystematicDecoder, SystematicPlan, encoding_
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike
 
-    from sooner._types import Array, Mask, RNGLike, Stop
+    from sooner._types import Array, Indices, Mask, RNGLike, Stop
     from sooner.codes.plan import DecodePlan
 
 __all__ = ["PolarCode"]
@@ -300,6 +301,47 @@ class PolarCode(AnytimePolar):
         for index in range(self.k):
             decoder.add(index)
         return decoder.plan()
+
+    def with_scales(self, exponents: Indices) -> PolarCode:
+        """Give the same code with blocks divided by powers of two before they are added.
+
+        Parameters
+        ----------
+        exponents
+            Data block j is divided by ``2**exponents[j]``, shape (k,), |exponent| below 500.
+
+        Returns
+        -------
+        PolarCode
+            The code.  It has no unbiased estimate any more, since its error law is void.
+
+        Raises
+        ------
+        ValueError
+            If the shape is another or an exponent too large, or the code is systematic.
+
+        Examples
+        --------
+        >>> code = PolarCode(8, 4).with_scales(np.array([0, 26, 0, 0]))
+        >>> data = np.array([[1.0], [2.0**26], [3.0], [4.0]], dtype=np.float32)
+        >>> code.decode(code.encode(data), np.arange(8) > 1).round(4).ravel().tolist()
+        [1.0, 67108864.0, 3.0, 4.0]
+        """
+        powers = np.asarray(exponents)
+        if powers.shape != (self.k,) or (np.abs(powers) >= 500).any():
+            raise ValueError(
+                f"exponents must be {self.k} integers between -500 and 500, got {powers.tolist()}."
+            )
+        if self.systematic:
+            raise ValueError(
+                "a systematic code's first k outputs are the data blocks as they are, without "
+                "exponents. Use systematic=False."
+            )
+        scales = np.ldexp(np.sign(self.layout.scales), -powers)
+        code = type(self).__new__(type(self))
+        layout = dataclasses.replace(self.layout, scales=scales)
+        code._set(layout, self.decoder_name, systematic=False)
+        return code
 
     def spec(self) -> dict[str, Any]:
         """All that rebuilds the code, random parts included.

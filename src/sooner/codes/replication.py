@@ -177,6 +177,22 @@ class Replication:
             decoder.add(index)
         return np.take(outputs, decoder.plan().sources, axis=0, out=out)
 
+    def with_scales(self, exponents: Indices) -> Replication:
+        """Give this code: blocks are never added, so they need no common scale.
+
+        Parameters
+        ----------
+        exponents
+            Shape (k,).
+
+        Returns
+        -------
+        Replication
+            This code.
+        """
+        del exponents
+        return self
+
     def estimate(
         self, outputs: Array, available: Mask, *, method: str = "common_mean"
     ) -> BlockEstimate:

@@ -226,6 +226,21 @@ class SideBySide:
             raise error from None
         return out
 
+    def with_scales(self, exponents: Indices) -> SideBySide:
+        """Give the same codes with blocks divided by powers of two before they are added.
+
+        Parameters
+        ----------
+        exponents
+            Data block j is divided by ``2**exponents[j]``, shape (k,).
+
+        Returns
+        -------
+        SideBySide
+            The code.
+        """
+        return SideBySide([code.with_scales(exponents[data]) for code, data, _ in self._parts()])
+
     def estimate(
         self, outputs: Array, available: Mask, *, method: str = "common_mean"
     ) -> BlockEstimate:
