@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SHARED ?= ../shared
 
-.PHONY: help demo test check bench docs fmt clean lock
+.PHONY: help demo test check bench docs dist sanitize fmt clean lock
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
@@ -28,6 +28,19 @@ bench: $(READY)  ## benchmarks; SHARED=folder with measured run times
 docs: $(READY)  ## run every example of the README and the documentation
 	$(BIN)/python -m pytest tests/test_docs.py
 
+dist: $(READY)  ## source distribution and wheel, in dist/; the wheel holds the compiled core
+	rm -rf build dist
+	$(BIN)/python -c "from setuptools import build_meta as b; b.build_sdist('dist'); b.build_wheel('dist')"
+	$(BIN)/python -m zipfile -l dist/*.whl | grep _core.abi3
+
+sanitize: $(READY)  ## the core's tests under AddressSanitizer and UBSan, in a copy of the package
+	CFLAGS="-g -O1 -Wall -Wextra -Werror -fsanitize=address,undefined -fno-sanitize-recover=all" \
+		$(BIN)/python setup.py -q build --build-base build/sanitize --build-lib build/sanitize/lib
+	test -f build/sanitize/lib/sooner/codes/_core.abi3.so
+	LD_PRELOAD="$$($${CC:-cc} -print-file-name=libasan.so) $$($${CC:-cc} -print-file-name=libubsan.so)" \
+		ASAN_OPTIONS=detect_leaks=0 PYTHONPATH=build/sanitize/lib \
+		$(BIN)/python -m pytest -p no:cacheprovider tests/codes/test_core.py
+
 fmt: $(READY)  ## format and mend what can be mended mechanically
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
@@ -41,7 +54,9 @@ lock: $(READY)  ## pin requirements/dev.in again (needs uv: pip install uv)
 	uv pip compile --no-emit-index-url --no-header --python-version 3.11 --all-extras \
 		--output-file requirements/dev.txt --upgrade pyproject.toml requirements/dev.in
 
-$(READY): requirements/dev.txt pyproject.toml
+CORE := setup.py src/sooner/codes/_core.c src/sooner/codes/_core_tile.h
+
+$(READY): requirements/dev.txt pyproject.toml $(CORE)
 	test -d $(VENV) || $(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check -r requirements/dev.txt
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .

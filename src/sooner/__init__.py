@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     )
     from sooner.errors import (
         BlockLostError,
+        JobStoppedError,
         JobTimeoutError,
         MissingExtraError,
         NonFiniteError,
@@ -47,7 +48,7 @@ if TYPE_CHECKING:
 _HOMES = {
     "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
     "errors": (
-        "BlockLostError JobTimeoutError MissingExtraError NonFiniteError NotDecodableError "
+        "BlockLostError JobStoppedError JobTimeoutError MissingExtraError NonFiniteError NotDecodableError "
         "SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
         "TaskFailedError WorkerLostError WrongOutputError"
     ),
@@ -66,6 +67,7 @@ __all__ = [
     "CodedMatrix",
     "Estimate",
     "Job",
+    "JobStoppedError",
     "JobTimeoutError",
     "Kernel",
     "LocalExecutor",

@@ -145,6 +145,37 @@ def positive(value: float, name: str) -> float:
     return number
 
 
+def not_negative(value: float, name: str) -> float:
+    """Return `value` as a float of at least zero, or say what must hold.
+
+    Parameters
+    ----------
+    value
+        What the caller passed.
+    name
+        The argument's name.
+
+    Returns
+    -------
+    float
+        The value.
+
+    Raises
+    ------
+    ValueError
+        If `value` is below zero or NaN.
+
+    Examples
+    --------
+    >>> not_negative(0, "deadline")
+    0.0
+    """
+    number = float(value)
+    if not number >= 0:  # also true for NaN
+        raise ValueError(f"{name} must not be negative, got {name}={value}.")
+    return number
+
+
 def one_of(value: Any, name: str, allowed: tuple[Any, ...]) -> Any:
     """Return `value` if it is one of `allowed`, or list them.
 

@@ -6,6 +6,7 @@
     ├── NotDecodableError      RuntimeError          the outputs do not determine the answer
     │   └── TaskFailedError                          ... because tasks raised, and how
     ├── JobTimeoutError        TimeoutError          the time is over; carries the estimate
+    ├── JobStoppedError        RuntimeError          stopped early; carries the estimate
     ├── WrongOutputError       ArithmeticError       outputs contradict each other
     ├── WorkerLostError        RuntimeError          the process that ran a task is gone
     ├── NonFiniteError         ValueError            NaN or infinity in a matrix to encode
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BlockLostError",
+    "JobStoppedError",
     "JobTimeoutError",
     "MissingExtraError",
     "NonFiniteError",
@@ -89,6 +91,22 @@ class JobTimeoutError(SoonerError, TimeoutError):
         How many outputs came.
     estimate
         The ``Estimate`` from the outputs that did come.
+    """
+
+    def __init__(self, message: str, *, estimate: object = None) -> None:
+        super().__init__(message)
+        self.estimate = estimate
+
+
+class JobStoppedError(SoonerError, RuntimeError):
+    """A job was stopped by its tolerance or callback before its answer was exact.
+
+    Parameters
+    ----------
+    message
+        Why it was stopped.
+    estimate
+        The ``Estimate`` of that moment.
     """
 
     def __init__(self, message: str, *, estimate: object = None) -> None:

@@ -20,12 +20,12 @@ def first_decodable(code, extra, rng):
 )
 def test_rates_of_detection_and_location(extra, detected, located, relative_size):
     rng = np.random.default_rng(0)
-    code = PolarCode(256, 192)
+    code = PolarCode(128, 96)
     seen = found = 0
-    draws = 60
+    draws = 40
     for _ in range(draws):
         received = first_decodable(code, extra, rng)
-        outputs = code.encode(rng.standard_normal((192, 8)))[received]
+        outputs = code.encode(rng.standard_normal((96, 8)))[received]
         wrong = int(rng.integers(received.size))
         outputs[wrong] *= 1 + relative_size
         verdict = judge(code.generator[received], outputs)

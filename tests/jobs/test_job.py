@@ -59,6 +59,8 @@ class Simulated:
                 st.one_of(st.floats(0, 100), st.just(NEVER)), min_size=n, max_size=3 * n
             ),
             "lost": st.sets(st.integers(0, 3 * n), max_size=2 * n),
+            "deadline": st.none() | st.floats(0, 150),
+            "verify_extra": st.integers(0, 4),
             "slots": st.one_of(st.none(), st.integers(1, n + 2)),
         })
 
@@ -71,7 +73,7 @@ def the_end_of(job, *, iterate):
                 if not estimate.exact:
                     assert estimate.value.shape == (200,)
         return job.result()
-    except NotDecodableError as error:
+    except (NotDecodableError, JobTimeoutError) as error:
         return error
 
 
@@ -79,9 +81,18 @@ def the_end_of(job, *, iterate):
 def test_a_job_always_ends_and_exact_means_equal(problem, fate, iterate):
     coded, A, x = problem
     executor = VirtualExecutor(fate["run_times"], slots=fate["slots"], lost=fate["lost"])
-    with sooner.matvec(coded, x, executor=executor, retries=2, timeout=200.0) as job:
+    deadline = fate["deadline"]
+    with sooner.matvec(
+        coded, x, executor=executor, retries=2, timeout=200.0, deadline=deadline,
+        verify_extra=fate["verify_extra"],
+    ) as job:  # fmt: skip
         outcome = the_end_of(job, iterate=iterate)
-        if isinstance(outcome, NotDecodableError):
+        if deadline is not None:
+            assert executor.now() <= deadline + 1e-9
+        if isinstance(outcome, JobTimeoutError):
+            assert deadline is not None
+            assert outcome.estimate.value.shape == (200,)
+        elif isinstance(outcome, NotDecodableError):
             assert outcome.n_needed >= 1
             came = {record.task for record in job.trace if record.outcome == "ok"}
             assert set(outcome.missing) == set(range(16)) - came
@@ -218,7 +229,7 @@ def test_when_all_raise_the_first_error_is_the_cause_with_a_count(problem):
 def test_a_timeout_carries_the_estimate_and_the_job_goes_on(problem):
     coded, A, x = problem
     job = sooner.matvec(coded, x, executor=VirtualExecutor(list(map(float, range(1, 17)))))
-    with pytest.raises(JobTimeoutError, match=r"5 of 16 outputs came within 5.5 s") as caught:
+    with pytest.raises(JobTimeoutError, match=r"5.5 s have passed: 5 of 16 outputs came") as caught:
         job.result(timeout=5.5)
     estimate = caught.value.estimate
     assert isinstance(caught.value, TimeoutError)
@@ -413,3 +424,100 @@ def test_options_of_estimates_are_checked(problem):
         sooner.matvec(coded, x, executor=executor, estimator="gram")
     with pytest.raises(ValueError, match="verify_extra must be at least 0"):
         sooner.matvec(coded, x, executor=executor, verify_extra=-1)
+
+
+def test_at_the_deadline_there_is_an_estimate_and_never_an_inexact_result(problem):
+    coded, _, x = problem
+    executor = VirtualExecutor(IN_ORDER)
+    job = sooner.matvec(coded, x, executor=executor, deadline=5.5)
+    with pytest.raises(JobTimeoutError, match=r"its deadline has passed: 5 of 16") as caught:
+        job.result()
+    assert executor.now() == pytest.approx(5.5)
+    assert (caught.value.estimate.n_available, caught.value.estimate.exact) == (5, False)
+    assert job.done()
+    assert job.estimate.n_available == 5
+    assert {record.outcome for record in job.trace.records[5:]} == {"abandoned"}
+    assert "stopped" in repr(job)
+    with pytest.raises(JobTimeoutError):
+        job.result()
+
+
+@pytest.mark.parametrize("deadline", [0, 3.0])
+def test_a_deadline_holds_when_nothing_ever_finishes(problem, deadline):
+    coded, _, x = problem
+    executor = VirtualExecutor([NEVER])
+    job = sooner.matvec(coded, x, executor=executor, deadline=deadline)
+    (last,) = list(job)
+    assert executor.now() == pytest.approx(deadline)
+    assert (last.n_available, last.relative_error) == (0, 1.0)
+    np.testing.assert_array_equal(last.value, np.zeros(200))
+
+
+def test_a_job_that_is_exact_before_its_deadline_stays_so(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor([1.0])
+    job = sooner.matvec(coded, x, executor=executor, deadline=10)
+    list(job)
+    executor.wait([], 100)
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+
+
+def test_the_deadline_interrupts_decoding_and_the_answer_can_be_had_later(problem, monkeypatch):
+    coded, A, x = problem
+    executor = VirtualExecutor([1.0])
+    job = sooner.matvec(coded, x, executor=executor, deadline=2)
+    decode = coded.code.decode
+
+    def slow(outputs, available, *, stop=None, threads=1):
+        executor._now += 5  # decoding takes five seconds
+        if stop is not None and stop():
+            raise InterruptedError
+        return decode(outputs, available)
+
+    monkeypatch.setattr(coded.code, "decode", slow)
+    with pytest.raises(JobTimeoutError):
+        job.result()
+    np.testing.assert_allclose(job.result(), A @ x, atol=1e-9)
+
+
+def test_a_tolerance_stops_as_soon_as_the_error_bar_is_below(problem):
+    coded, A, x = problem
+    executor = VirtualExecutor(IN_ORDER)
+    job = sooner.matvec(coded, x, executor=executor, estimator="least_squares", rtol=0.5)
+    *_, last = job
+    assert not last.exact
+    assert last.relative_error <= 0.5
+    assert executor.now() < 12
+    assert np.linalg.norm(last.value - A @ x) < np.linalg.norm(A @ x)
+    with pytest.raises(sooner.JobStoppedError, match=r"below rtol=0.5") as caught:
+        job.result()
+    assert caught.value.estimate.relative_error <= 0.5
+    exact = sooner.matvec(coded, x, executor=VirtualExecutor(IN_ORDER), rtol=0)
+    np.testing.assert_allclose(exact.result(), A @ x, atol=1e-9)
+
+
+@pytest.mark.parametrize("how", ["returns", "raises"])
+def test_a_callback_sees_every_output_and_may_stop(problem, how):
+    coded, _, x = problem
+    seen = []
+
+    def callback(estimate):
+        seen.append(estimate.n_available)
+        if len(seen) == 4:
+            if how == "raises":
+                raise StopIteration
+            return True
+        return None
+
+    job = sooner.matvec(coded, x, executor=VirtualExecutor(IN_ORDER), callback=callback)
+    with pytest.raises(sooner.JobStoppedError, match="the callback said so"):
+        job.result()
+    assert seen == [1, 2, 3, 4]
+    assert [e.n_available for e in job] == [4]
+
+
+def test_limits_are_checked(problem):
+    coded, _, x = problem
+    for options in ({"deadline": -1}, {"rtol": float("nan")}):
+        with pytest.raises(ValueError, match="must not be negative"):
+            sooner.matvec(coded, x, executor=VirtualExecutor([1.0]), **options)

@@ -1,14 +1,14 @@
 /* The compiled core: runs a program of butterflies (program.py) on arrays, tile by tile.
 
-One function, run, described in _core.pyi.  It (1) checks the program against its bounds and copies it, since whoever else holds
-the arrays may change them while the GIL is released; (2) sends what is only copied to a result
-there at once; (3) lets threads take groups of tiles until there are none left.  The arithmetic is
-in _core_tile.h; transform.py is the definition, in NumPy, and calls this for float32 and float64
-with contiguous columns.
+One function, `run`, described in _core.pyi.  It (1) checks the program against its bounds and
+copies it, since whoever else holds the arrays may change them while the GIL is released; (2) sends
+what is only copied to a result there at once; (3) lets threads take groups of tiles until there
+are none left.  The arithmetic is in _core_tile.h; transform.py is the definition, in NumPy, and
+calls this for float32 and float64 with contiguous columns.
 
-A tile is a few hundred bytes of every row, so that all slots of a program stay in the second
-level cache.  Inputs are read where they are, results written where they belong, scratch slots
-are rows of a buffer of the thread. */
+A tile is a few hundred bytes of every row, so that the scratch slots of a program, rows of a
+buffer of the thread, stay in the second level cache.  Inputs are read where they are, results
+written where they belong. */
 
 #define Py_LIMITED_API 0x030b0000
 #define PY_SSIZE_T_CLEAN
@@ -16,25 +16,28 @@ are rows of a buffer of the thread. */
 #include <math.h>
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
 #include <string.h>
 
-#if defined(__x86_64__) || defined(__i386__)
+#ifdef __x86_64__
 #include <immintrin.h>
 #define X86 1
 #else
 #define X86 0
 #endif
 
-enum { MAX_TILE_BYTES = 4096, MAX_THREADS = 256, MAX_SLOTS = 1 << 28 };
+enum { MAX_TILE_BYTES = 4096, MAX_ROWS = 12, MAX_THREADS = 256, MAX_SLOTS = 1 << 28 };
+enum { GROUP_BYTES = 1 << 14 };        /* of a row, that a thread works on in a row */
 enum { STREAM_FROM_BYTES = 4 << 20 }; /* smaller results may as well stay in the cache */
 enum { COPY, RADIX_2, RADIX_4, RADIX_8, DENSE };
 
 /* A run of operations of one kind, checked.  Missing inputs point to a row of zeros, outputs
    that nobody wants to a row that nobody reads. */
 typedef struct {
-    int kind, unit, count, n_in, n_out; /* unit: all coefs are 1 */
+    int kind, count, n_in, n_out;
+    int unit, stores; /* whether all coefs are 1, and whether some outputs are results */
     int32_t *ins, *outs;
     void *coefs, *gains; /* of the type of the numbers; a result is stored times its gain */
 } Step;
@@ -47,21 +50,24 @@ typedef struct {
     char *passing; /* rows in L1 on the way to a result */
     char *edge;    /* inputs and results of a tile that is not full, padded */
     char *memory;
-    ptrdiff_t bytes; /* of a row of this tile */
+    ptrdiff_t bytes;     /* of a row of this tile */
     ptrdiff_t next_read; /* the next input to prefetch for the tile to come */
+    int64_t progress;    /* how many should be, times 2**20 */
 } Tile;
 
 struct Job {
     int n_steps;
     Step *steps;
     ptrdiff_t n_inputs, n_results, n_slots, n_reads, n_operations;
-    int32_t *reads; /* inputs that are read */
+    ptrdiff_t n_rows; /* of the inputs that there are: those that are read, at least */
+    int32_t *reads;  /* inputs that are read */
     int32_t *slots;  /* of the steps, in a row */
     double *numbers; /* coefs of the steps in a row, then gains; in the end floats if need be */
     char *in, *out;
     ptrdiff_t in_stride, out_stride, itemsize, row_bytes, tile_bytes;
     ptrdiff_t shift; /* the first tile is that much shorter, so that the others are aligned */
-    ptrdiff_t n_tiles, group, reads_per_operation;
+    ptrdiff_t n_tiles, group;
+    int64_t reads_per_operation; /* times 2**20 */
     int streaming;
     void (*run_tile)(const Job *, Tile *);
     atomic_ptrdiff_t next_group;
@@ -76,7 +82,8 @@ static inline int is_result(const Job *job, int32_t slot)
 /* Ask for some rows of the next tile while this one is computed. */
 static inline __attribute__((always_inline)) void prefetch(const Job *job, Tile *tile)
 {
-    ptrdiff_t last = tile->next_read + job->reads_per_operation;
+    tile->progress += job->reads_per_operation;
+    ptrdiff_t last = tile->progress >> 20;
     if (last > job->n_reads)
         last = job->n_reads;
     for (; tile->next_read < last; tile->next_read++) {
@@ -86,7 +93,6 @@ static inline __attribute__((always_inline)) void prefetch(const Job *job, Tile 
     }
 }
 
-#define PLAIN_STORE(to, value) (*(__typeof__(value) *)(to) = (value))
 #define PASTE_(a, b) a##b
 #define PASTE(a, b) PASTE_(a, b)
 
@@ -95,7 +101,7 @@ static inline __attribute__((always_inline)) void prefetch(const Job *job, Tile 
 #define STREAM_256(to, value) _mm256_stream_ps((float *)(to), (__m256)(value))
 #define STREAM_512(to, value) _mm512_stream_ps((float *)(to), (__m512)(value))
 #else
-#define STREAM_128 PLAIN_STORE
+#define STREAM_128(to, value) (*(VECTOR *)(to) = (value))
 #endif
 
 #define REAL float
@@ -170,17 +176,19 @@ static int open_tile(const Job *job, Tile *tile)
 {
     /* scratch, the row nobody wants, the row of zeros, rows in passing; one line to align */
     const size_t n_scratch = job->n_slots - job->n_inputs - job->n_results;
+    /* a line more, or the same column of many rows would fall into few sets of L1 */
+    const ptrdiff_t stride = job->tile_bytes + 64;
     memset(tile, 0, sizeof *tile);
     tile->rows = malloc((job->n_slots + 2) * sizeof *tile->rows);
-    tile->memory = malloc((n_scratch + 2 + 8) * job->tile_bytes + 64);
+    tile->memory = malloc((n_scratch + 2 + MAX_ROWS) * stride + 64);
     if (!tile->rows || !tile->memory)
         return 0;
     char *row = tile->memory + (64 - (uintptr_t)tile->memory % 64) % 64;
     tile->passing = row;
-    row += 8 * job->tile_bytes;
+    row += MAX_ROWS * stride;
     for (ptrdiff_t s = job->n_inputs + job->n_results; s < job->n_slots + 2; s++) {
         tile->rows[s] = row;
-        row += job->tile_bytes;
+        row += stride;
     }
     memset(tile->rows[job->n_slots + 1], 0, job->tile_bytes);
     return 1;
@@ -203,6 +211,7 @@ static int one_tile(const Job *job, Tile *tile, ptrdiff_t index)
     const ptrdiff_t bytes = last - first, n_inputs = job->n_inputs;
     char *in = job->in + first, *out = job->out + first, **rows = tile->rows;
     ptrdiff_t in_stride = job->in_stride, out_stride = job->out_stride;
+    tile->progress = 0;
     if (bytes == job->tile_bytes) {
         tile->bytes = bytes;
         /* only a full tile has a neighbour that may be asked for early */
@@ -353,6 +362,8 @@ static int check_step(const Job *job, Step *step, char *known)
             return refuse("an operation reads a slot that does not exist");
         if (slot >= 0 && (is_result(job, slot) || !known[slot]))
             return refuse("an operation reads a result, or a slot before it is written");
+        if (slot < job->n_inputs && slot >= job->n_rows)
+            return refuse("an operation reads an input that is not there");
         if (slot < 0)
             step->ins[j] = (int32_t)job->n_slots + 1;
         /* a row of zeros times +0.0 is itself */
@@ -391,7 +402,8 @@ static int send_results_at_once(Job *job)
         Step *step = &job->steps[s];
         double *gains = step->gains;
         for (int i = step->count - 1; i >= 0; i--) {
-            for (ptrdiff_t j = (ptrdiff_t)i * step->n_out; j < (ptrdiff_t)(i + 1) * step->n_out; j++) {
+            const ptrdiff_t in = (ptrdiff_t)i * step->n_in, out = (ptrdiff_t)i * step->n_out;
+            for (ptrdiff_t j = out; j < out + step->n_out; j++) {
                 const int32_t slot = step->outs[j];
                 if (is_result(job, slot))
                     continue;
@@ -404,7 +416,7 @@ static int send_results_at_once(Job *job)
                 }
                 reader[slot] = NOBODY;
             }
-            for (ptrdiff_t j = (ptrdiff_t)i * step->n_in; j < (ptrdiff_t)(i + 1) * step->n_in; j++) {
+            for (ptrdiff_t j = in; j < in + step->n_in; j++) {
                 const int32_t slot = step->ins[j];
                 const int sole = step->kind == COPY && is_result(job, step->outs[i]);
                 reader[slot] = sole && reader[slot] == NOBODY ? (int64_t)s << 32 | i : SOMEBODY;
@@ -424,6 +436,8 @@ static int send_results_at_once(Job *job)
             }
         if (step->kind == COPY)
             step->count = kept;
+        for (ptrdiff_t j = 0; j < (ptrdiff_t)step->count * step->n_out; j++)
+            step->stores |= is_result(job, step->outs[j]);
     }
     return 1;
 }
@@ -455,8 +469,9 @@ static int read_program(Job *job, const Py_buffer *heads, const Py_buffer *slots
     for (int s = 0; good && s < job->n_steps; s++, head += 4) {
         Step *step = &job->steps[s];
         const int dense = head[0], n_in = head[1], n_out = head[2], count = head[3];
+        const int radix = n_in == 1 ? COPY : n_in == 2 ? RADIX_2 : n_in == 4 ? RADIX_4 : RADIX_8;
         if (dense ? dense != 1 || count != 1 || n_in < 1 || n_out < 1
-                  : n_in != n_out || count < 1 || (n_in != 1 && n_in != 2 && n_in != 4 && n_in != 8)) {
+                  : n_in != n_out || count < 1 || n_in != 1 << radix) {
             good = refuse("a run is neither butterflies of radix 0 to 3 nor a dense product");
             break;
         }
@@ -466,8 +481,8 @@ static int read_program(Job *job, const Py_buffer *heads, const Py_buffer *slots
             good = refuse("its arrays end before its runs do");
             break;
         }
-        *step = (Step){dense ? DENSE : n_in == 8 ? RADIX_8 : n_in == 4 ? RADIX_4 : n_in - 1,
-                       0, count, n_in, n_out, job->slots + slot, job->slots + slot + n_ins,
+        *step = (Step){dense ? DENSE : radix, count, n_in, n_out, 0, 0,
+                       job->slots + slot, job->slots + slot + n_ins,
                        job->numbers + coef, job->numbers + n_coefs + gain};
         slot += n_ins + n_outs;
         coef += n_factors;
@@ -525,25 +540,28 @@ static PyObject *core_run(PyObject *module, PyObject *args)
     (void)module;
     Py_buffer heads, slots, coefs, in, out;
     PyObject *inputs, *results, *stop, *answer = NULL;
-    Py_ssize_t n_slots, tile_bytes, poll_bytes;
+    Py_ssize_t n_inputs, n_slots, tile_bytes, poll_bytes;
     int n_threads, variant, verdict = -1;
     Job job;
     memset(&job, 0, sizeof job);
-    if (!PyArg_ParseTuple(args, "y*y*y*nOOiOnni", &heads, &slots, &coefs, &n_slots, &inputs,
-                          &results, &n_threads, &stop, &tile_bytes, &poll_bytes, &variant))
+    if (!PyArg_ParseTuple(args, "y*y*y*nnOOiOnni", &heads, &slots, &coefs, &n_inputs, &n_slots,
+                          &inputs, &results, &n_threads, &stop, &tile_bytes, &poll_bytes,
+                          &variant))
         return NULL;
     if (!open_rows(inputs, &in, "inputs", 0))
         goto release_program;
     if (!open_rows(results, &out, "out", PyBUF_WRITABLE))
         goto release_inputs;
-    job.n_inputs = in.shape[0], job.n_results = out.shape[0], job.n_slots = n_slots;
+    job.n_inputs = n_inputs, job.n_results = out.shape[0], job.n_slots = n_slots;
+    job.n_rows = in.shape[0];
     job.itemsize = out.itemsize, job.row_bytes = out.shape[1] * out.itemsize;
     job.in = in.buf, job.out = out.buf;
     job.in_stride = in.strides[0], job.out_stride = out.strides[0];
     job.tile_bytes = tile_bytes;
     if (in.shape[1] != out.shape[1] || in.itemsize != out.itemsize || n_slots > MAX_SLOTS ||
-        n_slots < job.n_inputs + job.n_results || tile_bytes < 128 || tile_bytes % 128 ||
-        tile_bytes > MAX_TILE_BYTES || n_threads < 1 || variant < 0 || variant >= n_variants) {
+        n_inputs < 0 || n_inputs > n_slots - job.n_results ||
+        tile_bytes < 128 || tile_bytes % 128 || tile_bytes > MAX_TILE_BYTES ||
+        n_threads < 1 || variant < 0 || variant >= n_variants) {
         PyErr_SetString(PyExc_ValueError, "shapes, dtypes or options do not fit each other.");
         goto release_out;
     }
@@ -552,14 +570,14 @@ static PyObject *core_run(PyObject *module, PyObject *args)
         if (job.out_stride % 64 == 0 && misaligned % job.itemsize == 0)
             job.shift = misaligned;
         job.n_tiles = (job.row_bytes + job.shift + tile_bytes - 1) / tile_bytes;
-        job.group = 1;
-        while (job.group * tile_bytes < 4096 && job.group * 8 * n_threads <= job.n_tiles)
+        job.group = 1; /* tiles side by side for one thread; many, but enough for all to share */
+        while (job.group * tile_bytes < GROUP_BYTES && job.group * 8 * n_threads <= job.n_tiles)
             job.group *= 2;
         if (n_threads > (job.n_tiles + job.group - 1) / job.group)
             n_threads = (int)((job.n_tiles + job.group - 1) / job.group);
         if (n_threads > MAX_THREADS)
             n_threads = MAX_THREADS;
-        job.reads_per_operation = job.n_operations ? job.n_reads / job.n_operations + 1 : 0;
+        job.reads_per_operation = ((int64_t)job.n_reads << 20) / (job.n_operations + 1) + 1;
         job.streaming = job.n_results * job.row_bytes >= STREAM_FROM_BYTES;
         job.run_tile = VARIANTS[variant].run_tile[job.itemsize == 8];
         verdict = job.n_tiles ? run_job(&job, n_threads, stop, poll_bytes) : 0;

@@ -12,6 +12,7 @@ def run(
     heads: NDArray[np.int32],
     slots: NDArray[np.int32],
     coefs: NDArray[np.float64],
+    n_inputs: int,
     n_slots: int,
     inputs: Array,
     out: Array,
@@ -32,6 +33,8 @@ def run(
         For each run what it reads and then what it writes.
     coefs
         For each run its factors, or its matrix.
+    n_inputs
+        Input slots; the inputs that are read must be among the rows of `inputs`.
     n_slots
         Inputs, results, and scratch.
     inputs, out

@@ -36,7 +36,7 @@ INLINE void NAME(put)(const Job *job, REAL *to, const REAL *from, REAL gain, ptr
 INLINE void NAME(open)(const Job *job, Tile *tile, const int32_t *outs, int size, REAL **to)
 {
     for (int j = 0; j < size; j++)
-        to[j] = is_result(job, outs[j]) ? (REAL *)(tile->passing + j * job->tile_bytes)
+        to[j] = is_result(job, outs[j]) ? (REAL *)(tile->passing + j * (job->tile_bytes + 64))
                                         : (REAL *)tile->rows[outs[j]];
 }
 
@@ -82,7 +82,25 @@ INLINE void NAME(butterfly)(int radix, int unit, char *const *rows, const int32_
     }
 }
 
-INLINE void NAME(butterflies)(int radix, int unit, const Job *job, Tile *tile, const Step *step)
+/* Radix 2 with one output that is wanted, the most frequent operation in decoding. */
+INLINE void NAME(sum)(const Job *job, REAL *to, const REAL *a, const REAL *b, REAL coef_a,
+                      REAL coef_b, int result, REAL gain, ptrdiff_t width)
+{
+#define SUM (*(const VECTOR *)(a + c) * coef_a + *(const VECTOR *)(b + c) * coef_b)
+    if (!result)
+        for (ptrdiff_t c = 0; c < width; c += LANES)
+            *(VECTOR *)(to + c) = SUM;
+    else if (job->streaming && (uintptr_t)to % VECTOR_BYTES == 0)
+        for (ptrdiff_t c = 0; c < width; c += LANES)
+            STREAM(to + c, SUM * gain);
+    else
+        for (ptrdiff_t c = 0; c < width; c += LANES)
+            *(VECTOR *)(to + c) = SUM * gain;
+#undef SUM
+}
+
+INLINE void NAME(some_butterflies)(int radix, int unit, int stores, const Job *job, Tile *tile,
+                                   const Step *step)
 {
     const int size = 1 << radix;
     const ptrdiff_t width = tile->bytes / (ptrdiff_t)sizeof(REAL);
@@ -91,10 +109,33 @@ INLINE void NAME(butterflies)(int radix, int unit, const Job *job, Tile *tile, c
     for (int i = 0; i < step->count; i++) {
         REAL *to[8];
         prefetch(job, tile);
-        NAME(open)(job, tile, outs, size, to);
+        if (radix == 1 && (outs[0] == job->n_slots || outs[1] == job->n_slots)) {
+            const int j = outs[0] == job->n_slots; /* a - b is a + (-b) to the last bit */
+            NAME(sum)(job, (REAL *)tile->rows[outs[j]], (const REAL *)tile->rows[ins[0]],
+                      (const REAL *)tile->rows[ins[1]], coefs[0], j ? -coefs[1] : coefs[1],
+                      stores && is_result(job, outs[j]), gains[j], width);
+            ins += size, outs += size, coefs += size, gains += size;
+            continue;
+        }
+        if (stores)
+            NAME(open)(job, tile, outs, size, to);
+        else
+            for (int j = 0; j < size; j++)
+                to[j] = (REAL *)tile->rows[outs[j]];
         NAME(butterfly)(radix, unit, tile->rows, ins, coefs, to, width);
-        NAME(close)(job, tile, outs, gains, size, to, width);
+        if (stores)
+            NAME(close)(job, tile, outs, gains, size, to, width);
         ins += size, outs += size, coefs += size, gains += size;
+    }
+}
+
+INLINE void NAME(butterflies)(int radix, const Job *job, Tile *tile, const Step *step)
+{
+    switch (step->unit * 2 + step->stores) { /* each case is compiled for itself */
+    case 0: NAME(some_butterflies)(radix, 0, 0, job, tile, step); break;
+    case 1: NAME(some_butterflies)(radix, 0, 1, job, tile, step); break;
+    case 2: NAME(some_butterflies)(radix, 1, 0, job, tile, step); break;
+    default: NAME(some_butterflies)(radix, 1, 1, job, tile, step);
     }
 }
 
@@ -113,52 +154,53 @@ INLINE void NAME(copies)(const Job *job, Tile *tile, const Step *step)
     }
 }
 
-/* `size` rows of out = M @ in, each summed from the first column of M to the last. */
-INLINE void NAME(dense_rows)(int size, char *const *rows, const Step *step, const REAL *matrix,
-                             REAL *const *to, ptrdiff_t width)
+/* `size` rows of out = M @ in, each summed from the first column of M to the last, `n` vectors at
+   a time: the sums stay in registers. */
+INLINE void NAME(dense_rows)(int size, int n, char *const *rows, const Step *step,
+                             const REAL *matrix, REAL *const *to, ptrdiff_t width)
 {
     const ptrdiff_t n_in = step->n_in;
-    for (ptrdiff_t c = 0; c < width; c += 2 * LANES) {
-        const REAL *first = (const REAL *)rows[step->ins[0]] + c;
-        VECTOR sum[4][2];
-#pragma GCC unroll 4
-        for (int i = 0; i < size; i++) {
-            sum[i][0] = *(const VECTOR *)first * matrix[i * n_in];
-            sum[i][1] = *(const VECTOR *)(first + LANES) * matrix[i * n_in];
-        }
+    for (ptrdiff_t c = 0; c < width; c += n * LANES) {
+        const REAL *from = (const REAL *)rows[step->ins[0]] + c;
+        VECTOR sum[12][2];
+#pragma GCC unroll 12
+        for (int i = 0; i < size; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < n; v++)
+                sum[i][v] = *(const VECTOR *)(from + v * LANES) * matrix[i * n_in];
         for (ptrdiff_t j = 1; j < n_in; j++) {
-            const REAL *from = (const REAL *)rows[step->ins[j]] + c;
-            const VECTOR x = *(const VECTOR *)from, y = *(const VECTOR *)(from + LANES);
-#pragma GCC unroll 4
-            for (int i = 0; i < size; i++) {
-                const REAL coef = matrix[i * n_in + j];
-                sum[i][0] += x * coef;
-                sum[i][1] += y * coef;
-            }
+            from = (const REAL *)rows[step->ins[j]] + c;
+#pragma GCC unroll 12
+            for (int i = 0; i < size; i++)
+#pragma GCC unroll 2
+                for (int v = 0; v < n; v++)
+                    sum[i][v] += *(const VECTOR *)(from + v * LANES) * matrix[i * n_in + j];
         }
-#pragma GCC unroll 4
-        for (int i = 0; i < size; i++) {
-            *(VECTOR *)(to[i] + c) = sum[i][0];
-            *(VECTOR *)(to[i] + c + LANES) = sum[i][1];
-        }
+#pragma GCC unroll 12
+        for (int i = 0; i < size; i++)
+#pragma GCC unroll 2
+            for (int v = 0; v < n; v++)
+                *(VECTOR *)(to[i] + c + v * LANES) = sum[i][v];
     }
 }
 
 INLINE void NAME(dense)(const Job *job, Tile *tile, const Step *step)
 {
     const ptrdiff_t width = tile->bytes / (ptrdiff_t)sizeof(REAL);
-    for (int i = 0; i < step->n_out;) {
-        const int size = step->n_out - i >= 4 ? 4 : 1;
+    for (int i = 0, size; i < step->n_out; i += size) {
+        const int left = step->n_out - i;
         const REAL *matrix = (const REAL *)step->coefs + (ptrdiff_t)i * step->n_in;
-        REAL *to[4];
+        REAL *to[12];
+        size = left >= 12 ? 12 : left >= 4 ? 4 : 1;
         prefetch(job, tile);
         NAME(open)(job, tile, step->outs + i, size, to);
-        if (size == 4)
-            NAME(dense_rows)(4, tile->rows, step, matrix, to, width);
+        if (size == 12)
+            NAME(dense_rows)(12, 1, tile->rows, step, matrix, to, width);
+        else if (size == 4)
+            NAME(dense_rows)(4, 2, tile->rows, step, matrix, to, width);
         else
-            NAME(dense_rows)(1, tile->rows, step, matrix, to, width);
+            NAME(dense_rows)(1, 2, tile->rows, step, matrix, to, width);
         NAME(close)(job, tile, step->outs + i, (const REAL *)step->gains + i, size, to, width);
-        i += size;
     }
 }
 
@@ -166,14 +208,11 @@ TARGET static void NAME(run_tile)(const Job *job, Tile *tile)
 {
     for (int s = 0; s < job->n_steps; s++) {
         const Step *step = &job->steps[s];
-        switch (step->kind * 2 + step->unit) {
-        case COPY * 2: case COPY * 2 + 1: NAME(copies)(job, tile, step); break;
-        case RADIX_2 * 2: NAME(butterflies)(1, 0, job, tile, step); break;
-        case RADIX_2 * 2 + 1: NAME(butterflies)(1, 1, job, tile, step); break;
-        case RADIX_4 * 2: NAME(butterflies)(2, 0, job, tile, step); break;
-        case RADIX_4 * 2 + 1: NAME(butterflies)(2, 1, job, tile, step); break;
-        case RADIX_8 * 2: NAME(butterflies)(3, 0, job, tile, step); break;
-        case RADIX_8 * 2 + 1: NAME(butterflies)(3, 1, job, tile, step); break;
+        switch (step->kind) {
+        case COPY: NAME(copies)(job, tile, step); break;
+        case RADIX_2: NAME(butterflies)(1, job, tile, step); break;
+        case RADIX_4: NAME(butterflies)(2, job, tile, step); break;
+        case RADIX_8: NAME(butterflies)(3, job, tile, step); break;
         default: NAME(dense)(job, tile, step);
         }
     }

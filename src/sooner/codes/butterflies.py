@@ -41,7 +41,9 @@ def transform(builder: ProgramBuilder, values: Sequence[Value], *, hadamard: boo
     stride = len(current)
     while stride > 1:
         builder.barrier()
-        radix = min(_MAX_RADIX, stride.bit_length() - 1) if hadamard else 1
+        levels = stride.bit_length() - 1
+        n_stages = -(-levels // _MAX_RADIX)
+        radix = -(-levels // n_stages) if hadamard else 1  # 10 levels are 3 + 3 + 2 + 2
         span, stride = stride, stride >> radix
         for block in range(0, len(current), span):
             for first in range(block, block + stride):

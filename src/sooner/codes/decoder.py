@@ -232,7 +232,7 @@ class PolarDecoder:
         data = walk.builder.build(blocks)
         if not walk.n_unknowns or not walk.equations:
             return DecodePlan(data)  # what is computed depends on no unknown
-        equations = walk.builder.build(walk.equations)
+        equations = walk.equations_program
         coefficients = np.empty((equations.n_results, walk.n_unknowns))
         transform.run(equations, _unknowns(walk, self.available.size), out=coefficients)
         left, singular, right = np.linalg.svd(coefficients, full_matrices=False)
@@ -274,5 +274,4 @@ def _unknowns(walk: Walk, n: int) -> NDArray[np.float64]:
 
 def _homogeneous(walk: Walk, n: int) -> NDArray[np.int64]:
     """Coefficients of the unknowns in the equations modulo a prime, (equations, unknowns)."""
-    equations = walk.builder.build(walk.equations)
-    return modular.run(equations, modular.residues(_unknowns(walk, n)))
+    return modular.run(walk.equations_program, modular.residues(_unknowns(walk, n)))

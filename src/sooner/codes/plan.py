@@ -66,6 +66,7 @@ class Walk:
     _found: int = 0
     _parities: list[Value] = field(default_factory=list)
     _carriers: list[int] = field(default_factory=list)
+    _equations_program: Program | None = None
 
     def __post_init__(self) -> None:
         self.builder = ProgramBuilder(self.layout.n + self.n_unknowns)
@@ -73,6 +74,13 @@ class Walk:
         carries = np.frombuffer(self.layout.kinds, np.uint8) != FROZEN
         self._carriers = [0, *np.cumsum(carries).tolist()]
         self._descend(list(self.values), 0, up=False)
+
+    @property
+    def equations_program(self) -> Program:
+        """What the unknowns should make zero; built once, for the rank and for the plan."""
+        if self._equations_program is None:
+            self._equations_program = self.builder.build(self.equations)
+        return self._equations_program
 
     @property
     def blocks(self) -> list[Value]:

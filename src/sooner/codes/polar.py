@@ -324,8 +324,9 @@ class PolarCode(AnytimePolar):
         --------
         >>> code = PolarCode(8, 4).with_scales(np.array([0, 26, 0, 0]))
         >>> data = np.array([[1.0], [2.0**26], [3.0], [4.0]], dtype=np.float32)
-        >>> code.decode(code.encode(data), np.arange(8) > 1).round(4).ravel().tolist()
-        [1.0, 67108864.0, 3.0, 4.0]
+        >>> decoded = code.decode(code.encode(data), np.arange(8) > 1)
+        >>> bool(np.allclose(decoded, data, rtol=1e-5))
+        True
         """
         powers = np.asarray(exponents)
         if powers.shape != (self.k,) or (np.abs(powers) >= 500).any():

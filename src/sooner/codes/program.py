@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     from numpy.typing import NDArray
 
-    from sooner._types import Indices
+    from sooner._types import Indices, Mask
 
 __all__ = ["ZERO", "Program", "ProgramBuilder", "Run", "Value", "with_unknowns"]
 
@@ -65,6 +65,10 @@ class Program:
     """Number of all slots, scratch included."""
     runs: tuple[Run, ...]
     """The operations, in order."""
+    compositions: dict[int, tuple[Program, NDArray[np.float64], Program]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """What `transform.run_with_unknowns` made of this program, by the number of refinements."""
 
     @functools.cached_property
     def reads(self) -> Indices:
@@ -75,7 +79,9 @@ class Program:
     @functools.cached_property
     def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.float64]]:
         """The runs as the compiled core takes them: heads, slots, coefs (`_core.pyi`)."""
-        heads = [(run.dense, run.ins.shape[1], run.outs.shape[1], len(run.ins)) for run in self.runs]
+        heads = [
+            (run.dense, run.ins.shape[1], run.outs.shape[1], len(run.ins)) for run in self.runs
+        ]
         slots = [slots.ravel() for run in self.runs for slots in (run.ins, run.outs)]
         coefs = [run.coefs.ravel() for run in self.runs]
         return (
@@ -98,14 +104,19 @@ class Program:
         )
 
 
-@dataclass(slots=True)
-class _Operation:
-    """An operation while a program is built; `outs` are values' numbers, not slots."""
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """Operations that become one run: of one size, between two barriers.
 
-    ins: tuple[int, ...]
-    coefs: tuple[float, ...]
-    outs: tuple[int, ...]
-    phase: int
+    Their inputs stand in a row in the builder's list, and so do the numbers of their outputs: the
+    two go in step, but for a dense product.
+    """
+
+    size: int
+    start: int
+    """Where the inputs begin."""
+    value: int
+    """Number of the first output."""
     matrix: NDArray[np.float64] | None = None
 
 
@@ -125,16 +136,19 @@ class ProgramBuilder:
     """
 
     n_inputs: int
-    operations: list[_Operation] = field(default_factory=list)
+    _ins: list[int] = field(default_factory=list)
+    _coefs: list[float] = field(default_factory=list)
+    _groups: list[_Group] = field(default_factory=list)
     _n_values: int = -1
-    _phase: int = 0
+    _size: int = 0
+    """Size of the operations of the last group; 0 after a barrier."""
 
     def __post_init__(self) -> None:
         self._n_values = self.n_inputs
 
     def barrier(self) -> None:
         """End the run: what follows may depend on what came before."""
-        self._phase += 1
+        self._size = 0
 
     def butterfly(self, values: Sequence[Value]) -> list[Value]:
         """Hadamard transform of 1, 2, 4 or 8 values; free when at most one is not zero.
@@ -159,11 +173,13 @@ class ProgramBuilder:
             slot, coef = values[j]
             return [(slot, -coef if (i & j).bit_count() & 1 else coef) for i in range(size)]
         first = self._n_values
-        self._n_values += size
-        outs = tuple(range(first, first + size))
-        ins, coefs = zip(*values, strict=True)
-        self.operations.append(_Operation(ins, coefs, outs, self._phase))
-        return [(out, 1.0) for out in outs]
+        if size != self._size:
+            self._groups.append(_Group(size, len(self._ins), first))
+            self._size = size
+        self._ins += [value[0] for value in values]
+        self._coefs += [value[1] for value in values]
+        self._n_values = last = first + size
+        return [(out, 1.0) for out in range(first, last)]
 
     def dense(self, matrix: NDArray[np.float64], values: Sequence[Value]) -> list[Value]:
         """Product of a small matrix with a column of values.
@@ -180,20 +196,18 @@ class ProgramBuilder:
         list of Value
             As many as the matrix has rows.
         """
-        self.barrier()
         keep = [j for j, value in enumerate(values) if value[0] >= 0]
         if not keep or not len(matrix):
             return [ZERO] * len(matrix)
-        coefs = np.array([values[j][1] for j in keep])
+        coefs = [values[j][1] for j in keep]
         first = self._n_values
-        self._n_values += len(matrix)
-        outs = tuple(range(first, self._n_values))
-        ins = tuple(values[j][0] for j in keep)
-        self.operations.append(
-            _Operation(ins, (), outs, self._phase, np.ascontiguousarray(matrix[:, keep] * coefs))
-        )
+        factors = np.ascontiguousarray(matrix[:, keep] * np.array(coefs))
+        self._groups.append(_Group(len(keep), len(self._ins), first, factors))
+        self._ins += [values[j][0] for j in keep]
+        self._coefs += coefs
+        self._n_values = last = first + len(matrix)
         self.barrier()
-        return [(out, 1.0) for out in outs]
+        return [(out, 1.0) for out in range(first, last)]
 
     def build(self, results: Sequence[Value]) -> Program:
         """Make the program that computes `results` and nothing else.
@@ -208,129 +222,117 @@ class ProgramBuilder:
         Program
             The program; the builder can go on and build others.
         """
-        needed = self._needed(results)
-        allocation = _SlotAllocation(self.n_inputs, len(results), needed, results)
-        for phase in _phases(needed):
-            allocation.add(phase)
-        allocation.finish()
+        ins = np.array(self._ins, dtype=np.int32)
+        starts = [*(group.start for group in self._groups), ins.size]
+        wanted = np.zeros(self._n_values + 1, dtype=np.bool_)  # the last one is for slot -1
+        wanted[[slot for slot, _ in results]] = True
+        kept = []
+        for group, end in zip(reversed(self._groups), starts[:0:-1], strict=True):
+            positions = _needed(group, end, wanted)
+            if positions is not None:
+                wanted[ins[positions]] = True
+                kept.append((group, positions))
+        kept.reverse()
+        allocation = _SlotAllocation(self.n_inputs, wanted, ins, kept, results)
+        coefs = np.array(self._coefs)
+        for group, positions in kept:
+            allocation.add(group, positions, coefs[positions])
+        allocation.copy_rest()
         return Program(self.n_inputs, len(results), allocation.n_slots, tuple(allocation.runs))
 
-    def _needed(self, results: Sequence[Value]) -> list[_Operation]:
-        """Operations whose outputs somebody needs, with the other outputs struck out."""
-        wanted = bytearray(self._n_values)
-        for slot, _ in results:
-            if slot >= 0:
-                wanted[slot] = 1
-        kept = []
-        for operation in reversed(self.operations):
-            if operation.matrix is not None:
-                if any(wanted[out] for out in operation.outs):
-                    kept.append(operation)
-                else:
-                    continue
-            else:
-                outs = tuple([out if wanted[out] else -1 for out in operation.outs])
-                if max(outs) < 0:
-                    continue
-                kept.append(_Operation(operation.ins, operation.coefs, outs, operation.phase))
-            for slot in operation.ins:
-                if slot >= 0:
-                    wanted[slot] = 1
-        kept.reverse()
-        return kept
 
-
-def _phases(operations: list[_Operation]) -> list[list[_Operation]]:
-    """Group operations into runs: one phase, one radix."""
-    groups: list[list[_Operation]] = []
-    last: tuple[int, int] | None = None
-    for operation in operations:
-        key = (operation.phase, -1 if operation.matrix is not None else len(operation.ins))
-        if key != last:
-            groups.append([])
-            last = key
-        groups[-1].append(operation)
-    return groups
+def _needed(group: _Group, end: int, wanted: Mask) -> slice | Indices | None:
+    """Where the inputs are of those operations that make something wanted; None for none."""
+    if group.matrix is not None:
+        some = wanted[group.value : group.value + len(group.matrix)].any()
+        return slice(group.start, end) if some else None
+    operations = wanted[group.value : group.value + end - group.start].reshape(-1, group.size)
+    needed = operations.any(axis=1)
+    if needed.all():
+        return slice(group.start, end)
+    if not needed.any():
+        return None
+    return group.start + np.flatnonzero(np.repeat(needed, group.size))
 
 
 class _SlotAllocation:
-    """Gives scratch slots to values, and takes them back after the last run that reads them.
+    """Gives scratch slots to values, and takes them back after the last read.
 
-    A result is copied, with its factor, to its own slot in the run after the one that makes it:
-    while it is still in the cache, and so that its scratch slot is free again.
+    An output of a butterfly takes the slot of the input across from it, if that is read for the
+    last time: what is in the cache is written again.  A result is copied, with its factor, to
+    its own slot in the run after the one that makes it, so that its scratch slot is free again.
     """
 
     def __init__(
         self,
         n_inputs: int,
-        n_results: int,
-        operations: list[_Operation],
+        wanted: Mask,
+        ins: NDArray[np.int32],
+        kept: list[tuple[_Group, slice | Indices]],
         results: Sequence[Value],
     ) -> None:
-        self.n_inputs = n_inputs
         self.runs: list[Run] = []
-        self.n_slots = n_inputs + n_results
+        self.n_slots = n_inputs + len(results)
+        self._n_inputs = n_inputs
+        self._wanted = wanted
+        self._ins = ins
         self._free: list[int] = []
-        self._slots: dict[int, int] = {}
-        self._uses: dict[int, int] = {}
-        for operation in operations:
-            for slot in operation.ins:
-                self._uses[slot] = self._uses.get(slot, 0) + 1
+        self._slots = np.full(wanted.size, -1, dtype=np.int32)
+        self._slots[:n_inputs] = np.arange(n_inputs)
+        everywhere = np.arange(ins.size)
+        last_read = np.full(wanted.size, -1)
+        reads = np.concatenate([everywhere[:0], *(everywhere[positions] for _, positions in kept)])
+        last_read[ins[reads]] = reads  # of several the last one stays
+        self._never_read = last_read < 0
+        last_read[:n_inputs] = last_read[-1] = -1  # inputs stay, and so does nothing
+        self._dies = last_read[ins] == everywhere
         self._copies: dict[int, list[tuple[int, float]]] = {}
         for result, (slot, coef) in enumerate(results):
             self._copies.setdefault(slot, []).append((n_inputs + result, coef))
+        self._copied = np.zeros(wanted.size, dtype=np.bool_)
+        self._copied[list(self._copies)] = True
 
-    def add(self, operations: list[_Operation]) -> None:
+    def add(self, group: _Group, positions: slice | Indices, coefs: NDArray[np.float64]) -> None:
         """Append a run, and the copies of the results that it makes."""
-        slots, free = self._slots, self._free
-        made: list[int] = []
-        ins = [
-            [slot if slot < self.n_inputs else slots[slot] for slot in operation.ins]
-            for operation in operations
-        ]
-        outs = []
-        for operation in operations:
-            row = []
-            for value in operation.outs:
-                if value < 0:
-                    row.append(-1)
-                    continue
-                if free:
-                    slot = free.pop()
-                else:
-                    slot = self.n_slots
-                    self.n_slots += 1
-                slots[value] = slot
-                row.append(slot)
-                made.append(value)
-            outs.append(row)
-        matrix = operations[0].matrix
-        self.runs.append(
-            Run(
-                np.array(ins, dtype=np.int32),
-                np.array(outs, dtype=np.int32),
-                np.array([operation.coefs for operation in operations])
-                if matrix is None
-                else matrix,
-                dense=matrix is not None,
-            )
-        )
-        self._copy([value for value in made if value in self._copies])
-        self._release(operations, made)
+        ins = self._slots[self._ins[positions]]
+        dies = self._dies[positions]
+        if group.matrix is None:
+            step = group.value - group.start
+            values = np.arange(self._ins.size)[positions] + step
+            wanted = self._wanted[values]
+            in_place = wanted & dies
+            outs = self._fresh(wanted & ~dies)
+            outs[in_place] = ins[in_place]
+            self._free += ins[dies & ~wanted].tolist()
+            shape = (-1, group.size)
+            run = Run(ins.reshape(shape), outs.reshape(shape), coefs.reshape(shape))
+        else:
+            rows = np.flatnonzero(self._wanted[group.value : group.value + len(group.matrix)])
+            values = group.value + rows
+            outs = self._fresh(np.ones(rows.size, dtype=np.bool_))
+            self._free += ins[dies].tolist()
+            run = Run(ins[None], outs[None], group.matrix[rows], dense=True)
+        self._slots[values] = outs
+        self.runs.append(run)
+        self._copy(values[self._copied[values]].tolist())
+        self._free += outs[(outs >= 0) & self._never_read[values]].tolist()
 
-    def _release(self, operations: list[_Operation], made: list[int]) -> None:
-        uses = self._uses
-        for operation in operations:
-            for value in operation.ins:
-                if value >= self.n_inputs:
-                    uses[value] -= 1
-                    if not uses[value]:
-                        self._free.append(self._slots[value])
-        self._free.extend(self._slots[value] for value in made if value not in uses)
+    def _fresh(self, wanted: Mask) -> NDArray[np.int32]:
+        """Slots where they are wanted, -1 elsewhere."""
+        outs = np.full(wanted.size, -1, dtype=np.int32)
+        count = int(np.count_nonzero(wanted))
+        if count:
+            at = max(len(self._free) - count, 0)
+            slots = self._free[at:]
+            del self._free[at:]
+            new = count - len(slots)
+            outs[wanted] = slots + list(range(self.n_slots, self.n_slots + new))
+            self.n_slots += new
+        return outs
 
     def _copy(self, values: list[int]) -> None:
         pairs = [
-            (self._slots.get(value, value), slot, coef)
+            (int(self._slots[value]), slot, coef)
             for value in values
             for slot, coef in self._copies.pop(value)
         ]
@@ -344,7 +346,7 @@ class _SlotAllocation:
                 )
             )
 
-    def finish(self) -> None:
+    def copy_rest(self) -> None:
         """Copy the results that are inputs or zero."""
         self._copy(list(self._copies))
 
@@ -396,6 +398,7 @@ def _moved(
 ) -> list[Run]:
     """The runs with other slots for the inputs from `n_kept`, the results, and the scratch."""
     n_scratch = program.n_slots - program.n_inputs - program.n_results
-    parts = [np.arange(n_kept), inputs, results, scratch + np.arange(n_scratch), [-1]]
+    nothing = np.array([-1])
+    parts = [np.arange(n_kept), inputs, results, scratch + np.arange(n_scratch), nothing]
     slots = np.concatenate(parts).astype(np.int32)  # slot -1 is the last one and stays -1
     return [Run(slots[run.ins], slots[run.outs], run.coefs, run.dense) for run in program.runs]

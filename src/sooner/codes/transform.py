@@ -20,7 +20,7 @@ except ImportError:  # built without a C compiler
     _core = None  # type: ignore[assignment]
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Callable
 
     from numpy.typing import NDArray
 
@@ -31,11 +31,11 @@ __all__ = ["as_rows", "core_variants", "for_each_tile", "run", "use_core"]
 
 _logger = logging.getLogger(__name__)
 
-_SCRATCH_BYTES = 1 << 21
-"""Aim for the slots of a tile: they stay in the second-level cache, and NumPy's cost per call is
-spread over enough columns (measured: 1 to 4 MiB is best)."""
+_SCRATCH_BYTES = 1 << 23
+"""Aim for the slots of a tile in NumPy: they stay in the third-level cache, and NumPy's cost per
+call is spread over enough columns (measured: 8 to 16 MiB is best)."""
 
-_POLL_TILES = 8
+_POLL_TILES = 2
 """The core asks whether to stop after so many times _SCRATCH_BYTES of input and output."""
 
 _PIECE_BYTES = 1 << 21
@@ -67,7 +67,7 @@ def core_variants() -> tuple[str, ...]:
     return _core.VARIANTS if _core is not None else ()
 
 
-def use_core(variant: str | bool) -> None:  # noqa: FBT001 - reads as the sentence it is
+def use_core(variant: str | bool) -> None:
     """Choose between the compiled core and NumPy; for tests and benchmarks.
 
     Parameters
@@ -166,7 +166,7 @@ def run(
         What to run.
     inputs
         Shape ``(n_inputs, ...)``, of any dtype that fits that of `out`, and with any strides;
-        rows that the program does not read are not touched.
+        rows that the program does not read are not touched, and need not be there at the end.
     out
         Where to write, shape ``(n_results, ...)``.
     threads
@@ -182,7 +182,8 @@ def run(
     if out.dtype.char in "fdFD" and out.dtype.isnative and inputs.shape[1:] == out.shape[1:]:
         if _Choice.variant is not None:
             if out.size:
-                _CoreRun(program, out.dtype, max(threads, 1), stop).run(inputs, out)
+                way = _CoreRun(program, out.dtype, _Choice.variant, max(threads, 1), stop)
+                way.run(inputs, out)
             return out
         if not _Choice.noted and _core is None:
             _Choice.noted = True
@@ -198,11 +199,12 @@ class _CoreRun:
     """The compiled core on arrays of any layout: directly where it can be, else by pieces."""
 
     def __init__(
-        self, program: Program, dtype: np.dtype[Any], threads: int, stop: Stop
+        self, program: Program, dtype: np.dtype[Any], variant: int, threads: int, stop: Stop
     ) -> None:
         self._program = program
         self._dtype = dtype
         self._real = np.dtype(dtype.char.lower())
+        self._variant = variant
         self._threads = threads
         self._stop = stop
 
@@ -230,11 +232,10 @@ class _CoreRun:
         )
 
     def _call(self, inputs: Array, out: Array) -> None:
-        variant = _Choice.variant
-        assert _core is not None and variant is not None  # noqa: S101, PT018 - for mypy
         program = self._program
         finished = _core.run(
             *program.flat,
+            program.n_inputs,
             program.n_slots,
             as_rows(inputs).view(self._real),
             as_rows(out).view(self._real),
@@ -242,7 +243,7 @@ class _CoreRun:
             self._stop,
             _tile_bytes(program),
             _POLL_TILES * _SCRATCH_BYTES,
-            variant,
+            self._variant,
         )
         if not finished:
             raise InterruptedError(_STOPPED)
@@ -257,7 +258,7 @@ class _CoreRun:
         for first in range(0, out.shape[1], step):
             piece = slice(first, min(first + step, out.shape[1]))
             size = piece.stop - first
-            if len(reads) == len(inputs):
+            if len(reads) == self._program.n_inputs:
                 np.copyto(source[:, :size], inputs[:, piece], casting="same_kind")
             else:
                 for row in reads:
@@ -270,8 +271,10 @@ class _CoreRun:
 
 
 def _tile_bytes(program: Program) -> int:
-    """Bytes of each row that the core works on at once: so many that the slots stay in L2."""
-    return 512 if program.n_slots < 4096 else 256
+    """Bytes of each row that the core works on at once."""
+    # Measured: long rows are read and written faster, until the scratch slots leave L2.
+    n_scratch = program.n_slots - program.n_inputs - program.n_results
+    return 2048 if n_scratch <= 320 else 1024 if n_scratch <= 2560 else 512
 
 
 def _run_numpy(program: Program, inputs: Array, out: Array, stop: Stop) -> None:
@@ -389,5 +392,8 @@ def run_with_unknowns(
     ndarray
         `out`.
     """
-    program = with_unknowns(equations, data, solve, n_refinements)
-    return run(program, outputs, out=out, threads=threads, stop=stop)
+    made = data.compositions.get(n_refinements)
+    if made is None or made[0] is not equations or made[1] is not solve:
+        composed = with_unknowns(equations, data, solve, n_refinements)
+        made = data.compositions[n_refinements] = (equations, solve, composed)
+    return run(made[2], outputs, out=out, threads=threads, stop=stop)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
+import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from sooner.codes.transform import as_rows
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from sooner._types import Array, Indices, Mask
+    from sooner._types import Array, Indices, Mask, Stop
     from sooner.codes.base import Code
     from sooner.jobs.task import TaskOutput
 
@@ -28,6 +29,19 @@ _COLUMNS = 128
 
 _CHECKED_UNASKED = 1024
 """Tasks up to which spare outputs are checked even if nobody asked for it: it is cheap."""
+
+
+def usable_cores() -> int:
+    """Cores that this process may run on; what decoding on the driver uses.
+
+    Returns
+    -------
+    int
+        By the affinity mask where there is one.
+    """
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +134,13 @@ class Answer:
     """
 
     def __init__(
-        self, code: Code, work: Work, *, estimator: str, gram: Array | None, verify_extra: int
+        self,
+        code: Code,
+        work: Work,
+        *,
+        estimator: str = "common_mean",
+        gram: Array | None = None,
+        verify_extra: int = 0,
     ) -> None:
         self._code = code
         self._work = work
@@ -234,8 +254,13 @@ class Answer:
                 f"{getattr(value, 'shape', type(value).__name__)}."
             )
 
-    def exact(self) -> Array:
+    def exact(self, stop: Stop = None) -> Array:
         """Decode, the first time.
+
+        Parameters
+        ----------
+        stop
+            Asked between tiles; True raises ``InterruptedError``.
 
         Returns
         -------
@@ -243,7 +268,9 @@ class Answer:
             The exact answer.
         """
         if self._exact is None:
-            blocks = self._code.decode(self._outputs, self.decoder.available)
+            blocks = self._code.decode(
+                self._outputs, self.decoder.available, threads=usable_cores(), stop=stop
+            )
             self._exact = self._work.assemble(blocks)
         return self._exact
 

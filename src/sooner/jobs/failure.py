@@ -7,13 +7,20 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.errors import NotDecodableError, TaskFailedError, WrongOutputError
+from sooner.errors import (
+    JobStoppedError,
+    JobTimeoutError,
+    NotDecodableError,
+    TaskFailedError,
+    WrongOutputError,
+)
 
 if TYPE_CHECKING:
     from sooner.codes.base import Decoder
+    from sooner.jobs.estimate import Estimate
     from sooner.trace import Trace
 
-__all__ = ["failure"]
+__all__ = ["failure", "not_exact"]
 
 
 def failure(
@@ -63,3 +70,36 @@ def failure(
     )
     error.__cause__ = first_error
     return error
+
+
+def not_exact(
+    estimate: Estimate, decoder: Decoder, reason: str, *, in_time: bool
+) -> JobTimeoutError | JobStoppedError:
+    """Make the error of a result that is asked for when the answer is not exact.
+
+    Parameters
+    ----------
+    estimate
+        What there is instead.
+    decoder
+        What is available.
+    reason
+        Why nobody waits any longer.
+    in_time
+        Whether that is something else than the time.
+
+    Returns
+    -------
+    JobTimeoutError or JobStoppedError
+        The error; it carries the estimate.
+    """
+    kind = JobStoppedError if in_time else JobTimeoutError
+    missing = (
+        f"at least {decoder.n_missing} more are needed" if decoder.n_missing else "they suffice"
+    )
+    return kind(
+        f"the answer is not exact and {reason}: {estimate.n_available} of "
+        f"{decoder.available.size} outputs came, {missing}. Wait longer, or use the estimate that "
+        "this error carries.",
+        estimate=estimate,
+    )

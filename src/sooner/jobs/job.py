@@ -6,16 +6,20 @@ asks for something (iterates, or calls `result`); there is no thread behind it.
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import math
 import time
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any
 
 from sooner import policy
-from sooner.errors import JobTimeoutError, WorkerLostError
+from sooner.errors import WorkerLostError
 from sooner.jobs.answer import Answer
 from sooner.jobs.estimate import Estimate
-from sooner.jobs.failure import failure
+from sooner.jobs.failure import failure, not_exact
+from sooner.jobs.limits import Limits
+from sooner.jobs.records import note_output, note_start
 from sooner.trace import TaskRecord, Trace
 
 if TYPE_CHECKING:
@@ -49,16 +53,14 @@ class Job:
         What the tasks compute.
     executor
         Runs them.
+    answer
+        Takes in their outputs; None for one with the default options.
+    limits
+        What ends the job before its answer is exact; None for nothing.
     retries
         How often a task that raised, or whose worker was lost, is repeated.
     timeout
         Seconds that one task may run before it is taken for lost; None adapts to the others.
-    estimator
-        Method of the estimates, see `PolarCode.estimate`.
-    gram
-        Inner products of the data blocks, for the method ``"gram"``.
-    verify_extra
-        Outputs to wait for beyond those that decode, to find wrong ones by.
     references
         Broadcast values to release at the end.
     owns_executor
@@ -81,11 +83,10 @@ class Job:
         work: Work,
         executor: Executor,
         *,
+        answer: Answer | None = None,
+        limits: Limits | None = None,
         retries: int = 2,
         timeout: float | None = None,
-        estimator: str = "common_mean",
-        gram: Array | None = None,
-        verify_extra: int = 0,
         references: Sequence[Reference[Any]] = (),
         owns_executor: bool = False,
     ) -> None:
@@ -96,7 +97,7 @@ class Job:
         self._timeout = timeout
         self._references = list(references)
         self._owns_executor = owns_executor
-        self._answer = Answer(code, work, estimator=estimator, gram=gram, verify_extra=verify_extra)
+        self._answer = answer or Answer(code, work)
         self._pending: dict[Future[TaskOutput], TaskRecord] = {}
         self._began: dict[Future[TaskOutput], float] = {}
         self._attempts = [0] * code.n
@@ -105,6 +106,9 @@ class Job:
         self._first_error: BaseException | None = None
         self._failure: BaseException | None = None
         self._zero = executor.now()
+        self._limits = limits or Limits()
+        self._limits.begin(self._zero)
+        self._stopped: str | None = None
         self._epoch = time.time()  # workers' clocks are brought into the executor's by this
         self._next_look = 0.0
         self.trace = Trace(n=code.n, k=code.k)
@@ -115,16 +119,15 @@ class Job:
     # What the user sees ------------------------------------------------------------------
 
     def __iter__(self) -> Iterator[Estimate]:
-        """Give an estimate after each finished task; the last one is exact."""
+        """Give an estimate after each finished task; the last is exact, or of the last moment."""
         told = 0
         while True:
             if self._failure is not None:
                 raise self._failure
             if self._is_settled() or self._answer.n_available > told:
                 told = self._answer.n_available
-                estimate = self._snapshot()
-                yield estimate
-                if estimate.exact:
+                yield self._snapshot()
+                if self._is_settled() and self._failure is None:
                     return
             else:
                 self._step(None)
@@ -151,29 +154,33 @@ class Job:
         Raises
         ------
         JobTimeoutError
-            If the time is over first; it carries the estimate, and the job goes on.
+            If the time is over first; it carries the estimate.  After `timeout` the job goes on.
+        JobStoppedError
+            If the job's tolerance or callback stopped it.
         """
-        end = None if timeout is None else self._executor.now() + timeout
+        end = math.inf if timeout is None else self._executor.now() + timeout
         try:
             while not self._is_settled():
-                left = None if end is None else end - self._executor.now()
-                if left is not None and left <= 0:
+                left = end - self._executor.now()
+                if left <= 0:
                     self._look()
                     break
                 self._step(left)
-            if self._failure is None and self._is_settled():
-                return self._decoded()
+            if self._failure is None and self._answer.is_exact:
+                with contextlib.suppress(InterruptedError):  # the deadline came while decoding
+                    return self._decoded()
         except BaseException:  # Ctrl-C above all: nothing may run on
             self.cancel()
             raise
         if self._failure is not None:
             raise self._failure
-        raise JobTimeoutError(
-            f"{self._answer.n_available} of {self._code.n} outputs came within {timeout} s and at "
-            f"least {self._answer.decoder.n_missing} more are needed. Wait longer, or use the "
-            "estimate that this error carries.",
-            estimate=self._snapshot(),
+        error = not_exact(
+            self._snapshot(),
+            self._answer.decoder,
+            self._stopped or f"{timeout or self._elapsed():.3g} s have passed",
+            in_time=self._stopped is not None and not self._deadline_has_passed(),
         )
+        raise error
 
     @property
     def checked(self) -> Checked | None:
@@ -205,6 +212,7 @@ class Job:
 
     def __repr__(self) -> str:
         state = "exact" if self._answer.is_exact else "failed" if self._failure else "running"
+        state = "stopped" if self._stopped else state
         return (
             f"<Job {state}: {self._answer.n_available} of {self._code.n} outputs available, "
             f"{self._answer.decoder.n_missing} or more needed>"
@@ -221,7 +229,7 @@ class Job:
         """Take in one task that ended, if one does within `timeout` seconds; say whether."""
         if not self._ready:
             limit = policy.patience(self._timeout, self._run_times)
-            wait = limit / _LOOKS_PER_LIMIT
+            wait = min(limit / _LOOKS_PER_LIMIT, self._limits.left(self._executor.now()))
             wait = wait if timeout is None else min(wait, timeout)
             self._ready.extend(self._executor.wait(self._pending.keys(), wait))
             self._give_up_overdue(limit)
@@ -236,6 +244,12 @@ class Job:
             self._conclude()  # nothing more comes: with less to spare than was asked for
             if not self._is_settled():
                 self._fail()
+        if not self._is_settled() and (took or self._limits.left(self._executor.now()) == 0):
+            self._stopped = self._limits.reason(
+                self._executor.now(), self._answer.n_available, self._snapshot
+            )
+            if self._stopped:
+                self._settle()
         return took
 
     def _take(self, future: Future[TaskOutput], record: TaskRecord) -> None:
@@ -246,7 +260,7 @@ class Job:
             output = future.result(timeout=0)
             self._answer.check(output.value)
         except (CancelledError, WorkerLostError) as error:
-            self._note_start(future, record)
+            note_start(record, future, zero=self._zero)
             record.outcome = "lost"
             # The executor has told who killed which worker; one line is enough.
             self._repeat(record, str(error) or "it was cancelled", logging.INFO)
@@ -258,17 +272,15 @@ class Job:
     def _available(
         self, future: Future[TaskOutput], record: TaskRecord, output: TaskOutput
     ) -> None:
-        record.outcome = "ok"
-        record.worker = output.worker
-        started, finished = output.started - self._epoch, output.finished - self._epoch
-        if getattr(future, "finished", None) is not None:  # a virtual clock, which the task
-            started = future.started - self._zero  # type: ignore[attr-defined]  # cannot know
-            finished = future.finished - self._zero  # type: ignore[attr-defined]
-        # Clocks of machines differ: what cannot be is brought to what can.
-        elapsed = self._elapsed()
-        record.finished = min(max(finished, record.submitted), elapsed)
-        record.started = min(max(started, record.submitted), record.finished)
-        self._run_times.append(record.finished - record.started)
+        note_output(
+            record,
+            future,
+            output,
+            zero=self._zero,
+            epoch=self._epoch,
+            elapsed=self._elapsed(),
+        )
+        self._run_times.append(record.run_time or 0.0)
         self._answer.add(record.task, output.value)
         self._conclude()
 
@@ -284,13 +296,6 @@ class Job:
             self.trace.decodable = self._elapsed()
         if self._answer.is_exact:
             self._settle()
-
-    def _note_start(self, future: Future[TaskOutput], record: TaskRecord) -> None:
-        """What is known of a task that sent no output: its executor may know more than nothing."""
-        record.worker = getattr(future, "worker", None)
-        started: float | None = getattr(future, "started", None)
-        if started is not None:
-            record.started = max(started - self._zero, record.submitted)
 
     def _raised(self, record: TaskRecord, error: BaseException) -> None:
         record.outcome = "raised"
@@ -349,7 +354,7 @@ class Job:
             self._executor.abandon([future])
             self._began.pop(future, None)
             record.available = self._elapsed()
-            self._note_start(future, record)
+            note_start(record, future, zero=self._zero)
             record.outcome = "lost"
             self._repeat(record, f"no answer within {limit:.3g} s")
 
@@ -365,7 +370,7 @@ class Job:
         self._began.clear()
         now = self._elapsed()
         for future, record in pending.items():
-            self._note_start(future, record)
+            note_start(record, future, zero=self._zero)
             record.outcome = "abandoned"
             record.available = now
         self._executor.abandon(list(pending))
@@ -378,7 +383,7 @@ class Job:
     # What is known -----------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
-        return self._answer.is_exact or self._failure is not None
+        return self._answer.is_exact or bool(self._failure or self._stopped)
 
     def _elapsed(self) -> float:
         return self._executor.now() - self._zero
@@ -393,13 +398,21 @@ class Job:
         # Rows of the outputs never change once written, so only the mask is copied.
         exact = self._answer.is_exact
         if exact:
-            self._decoded()
+            try:
+                self._decoded()
+            except InterruptedError:  # the deadline came first
+                exact = False
         available = self._answer.decoder.available.copy()
         return Estimate(self._answer, available, exact=exact, elapsed=self._elapsed())
 
+    def _deadline_has_passed(self) -> bool:
+        return self._executor.now() >= self._limits.end
+
     def _decoded(self) -> Array:
         """The exact answer, with the moment at which it was there first."""
-        value = self._answer.exact()
+        # A deadline ends the decoding that it finds under way, not one that is begun later.
+        limited = self._executor.now() < self._limits.end < math.inf
+        value = self._answer.exact(stop=self._deadline_has_passed if limited else None)
         if self.trace.decoded is None:
             self.trace.decoded = self._elapsed()
         return value

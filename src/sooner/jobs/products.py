@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -9,16 +11,18 @@ import numpy as np
 from sooner import _checks
 from sooner.codes.estimate import METHODS
 from sooner.executors import as_executor
-from sooner.jobs.answer import Work
+from sooner.jobs.answer import Answer, Work
 from sooner.jobs.job import Job
+from sooner.jobs.limits import Limits
 from sooner.jobs.task import multiply_block
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
     from numpy.typing import ArrayLike
 
     from sooner._types import Array
+    from sooner.jobs.estimate import Estimate
     from sooner.store import CodedMatrix
 
 __all__ = ["matmat", "matvec"]
@@ -33,6 +37,9 @@ def matvec(
     timeout: float | None = None,
     estimator: str = "common_mean",
     verify_extra: int = 0,
+    deadline: float | None = None,
+    rtol: float | None = None,
+    callback: Callable[[Estimate], Any] | None = None,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ x`` for a vector x.
@@ -57,6 +64,14 @@ def matvec(
     verify_extra
         Outputs to wait for beyond those that decode.  One spare output detects a wrong one, two
         to four locate it; it is dropped then.  With none to spare a wrong output goes unseen.
+    deadline
+        Seconds from this call after which the job stops, exact or not: control returns, and
+        ``job.estimate`` says what there is.  Decoding is interrupted, too.
+    rtol
+        Stop as soon as the expected relative error of the estimate is at most this.
+    callback
+        Called with the `Estimate` after each output; returning True or raising StopIteration
+        stops the job.
     delays
         Seconds that each task is stretched by, shape (n,): stragglers to try things out with.
 
@@ -85,8 +100,10 @@ def matvec(
             f"x must have shape ({A.shape[1]},) to be multiplied by a matrix of shape {A.shape}, "
             f"got {vector.shape}." + (" Use matmat for a matrix." if vector.ndim == 2 else "")
         )
-    options = _checked_options(retries, timeout, estimator, verify_extra)
-    return _start(A, vector, executor, options, delays)
+    options = _Options(
+        executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
+    )
+    return _start(A, vector, options)
 
 
 def matmat(
@@ -98,6 +115,9 @@ def matmat(
     timeout: float | None = None,
     estimator: str = "common_mean",
     verify_extra: int = 0,
+    deadline: float | None = None,
+    rtol: float | None = None,
+    callback: Callable[[Estimate], Any] | None = None,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ X`` for a matrix X of few columns: one round of tasks for all of them.
@@ -108,7 +128,7 @@ def matmat(
         The coded matrix, shape (m, columns).
     X
         Shape (columns, width), numbers of any dtype.
-    executor, retries, timeout, estimator, verify_extra, delays
+    executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
         As in `matvec`.
 
     Returns
@@ -136,8 +156,10 @@ def matmat(
             f"{A.shape}, got {matrix.shape}."
             + (" Use matvec for a vector." if matrix.ndim == 1 else "")
         )
-    options = _checked_options(retries, timeout, estimator, verify_extra)
-    return _start(A, matrix, executor, options, delays)
+    options = _Options(
+        executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
+    )
+    return _start(A, matrix, options)
 
 
 def _operand(x: ArrayLike, name: str) -> Array:
@@ -150,35 +172,43 @@ def _operand(x: ArrayLike, name: str) -> Array:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-def _checked_options(
-    retries: int, timeout: float | None, estimator: str, verify_extra: int
-) -> dict[str, Any]:
-    """Options of a job that do not depend on its operands."""
-    return {
-        "retries": _checks.integer(retries, "retries", at_least=0),
-        "timeout": None if timeout is None else _checks.positive(timeout, "timeout"),
-        "estimator": _checks.one_of(estimator, "estimator", METHODS),
-        "verify_extra": _checks.integer(verify_extra, "verify_extra", at_least=0),
-    }
+@dataclass(frozen=True, slots=True)
+class _Options:
+    """Options of a product that do not depend on its operands, checked."""
+
+    executor: Any
+    retries: int
+    timeout: float | None
+    estimator: str
+    verify_extra: int
+    deadline: float | None
+    rtol: float | None
+    callback: Callable[[Estimate], Any] | None
+    delays: Sequence[float] | None
+
+    def __post_init__(self) -> None:
+        _checks.integer(self.retries, "retries", at_least=0)
+        _checks.integer(self.verify_extra, "verify_extra", at_least=0)
+        _checks.one_of(self.estimator, "estimator", METHODS)
+        if self.timeout is not None:
+            _checks.positive(self.timeout, "timeout")
+        for name in ("deadline", "rtol"):
+            if getattr(self, name) is not None:
+                _checks.not_negative(getattr(self, name), name)
 
 
-def _start(
-    A: CodedMatrix,
-    x: Array,
-    executor: Any,
-    options: dict[str, Any],
-    delays: Sequence[float] | None,
-) -> Job:
-    code, width = A.code, x.shape[1:]
+def _start(A: CodedMatrix, x: Array, options: _Options) -> Job:
+    """Make the tasks and the job; nothing is sent when something does not fit."""
+    code, width, delays = A.code, x.shape[1:], options.delays
     gram = getattr(A, "gram", None)
-    if options["estimator"] == "gram" and gram is None:
+    if options.estimator == "gram" and gram is None:
         raise ValueError(
             'estimator="gram" needs the inner products of the data blocks. Encode with gram=True.'
         )
     if delays is not None and len(delays) != code.n:
         raise ValueError(f"delays must hold {code.n} numbers, one per task, got {len(delays)}.")
     dtype = np.result_type(A.dtype, x.dtype)
-    runner = as_executor(executor)
+    runner = as_executor(options.executor)
     args: list[tuple[Any, ...]] = []
     references = []
     if 0 not in {*A.shape, *width}:  # else there is nothing to compute
@@ -192,8 +222,20 @@ def _start(
         code,
         work,
         runner,
-        **options,
-        gram=gram,
+        answer=Answer(
+            code,
+            work,
+            estimator=options.estimator,
+            gram=gram,
+            verify_extra=options.verify_extra,
+        ),
+        limits=Limits(
+            math.inf if options.deadline is None else options.deadline,
+            options.rtol,
+            options.callback,
+        ),
+        retries=options.retries,
+        timeout=options.timeout,
         references=references,
-        owns_executor=runner is not executor and not hasattr(executor, "submit"),
+        owns_executor=runner is not options.executor and not hasattr(options.executor, "submit"),
     )
