@@ -231,7 +231,9 @@ class Job:
             limit = policy.patience(self._timeout, self._run_times)
             wait = min(limit / _LOOKS_PER_LIMIT, self._limits.left(self._executor.now()))
             wait = wait if timeout is None else min(wait, timeout)
-            self._ready.extend(self._executor.wait(self._pending.keys(), wait))
+            done = self._executor.wait(self._pending.keys(), wait)
+            # Those that came together are taken in one order, so that a run can be repeated.
+            self._ready = sorted(done, key=lambda future: -self._pending[future].task)
             self._give_up_overdue(limit)
         took = False
         if self._ready and not self._is_settled():
