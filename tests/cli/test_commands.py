@@ -96,7 +96,7 @@ def test_at_the_deadline_the_estimate_is_written_and_the_code_is_3(invoke, tmp_p
     y, trace = tmp_path / "y.npy", tmp_path / "run.jsonl"
     result = invoke(
         *("multiply", "A.coded", "x.npy", "-o", y, "--executor", "local:8"),
-        *("--timeout", 1.5, "--trace", trace),
+        *("--deadline", 1.5, "--trace", trace),
     )
     assert (result.exit_code, result.stdout) == (3, "")
     assert "5 of 8 outputs by 1." in result.stderr
@@ -112,7 +112,7 @@ def test_an_estimate_from_nothing_is_one_too(invoke, tmp_path):
     y = tmp_path / "y.npy"
     result = invoke(
         *("multiply", "A.coded", "x.npy", "-o", y, "--executor", "local:1"),
-        *("--timeout", 0, "--json"),
+        *("--deadline", 0, "--json"),
     )
     facts = json.loads(result.stdout)
     assert (result.exit_code, facts["exact"], facts["n_available"]) == (3, False, 0)
@@ -171,7 +171,7 @@ def test_an_unexpected_error_says_its_type_and_shows_the_traceback_when_asked(in
         ["encode", "A.npy", "new", "--n", "0", "--k", "1"],
         ["multiply", "A.coded", "x.npy"],
         ["multiply", "A.coded", "x.npy", "-o", "-", "--json"],
-        ["multiply", "A.coded", "x.npy", "-o", "y.npy", "--timeout", "-1"],
+        ["multiply", "A.coded", "x.npy", "-o", "y.npy", "--deadline", "-1"],
     ],
 )
 def test_wrong_usage_has_code_2(arguments, invoke):

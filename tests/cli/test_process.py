@@ -66,7 +66,7 @@ def test_interrupted_it_stops_its_workers_and_says_so(start, signum, code):
 def test_on_a_terminal_one_line_says_whether_it_is_enough(start):
     ours, theirs = pty.openpty()
     with start(
-        *("multiply", "A.coded", "x.npy", "-o", os.devnull, "--timeout", "0.5"),
+        *("multiply", "A.coded", "x.npy", "-o", os.devnull, "--deadline", "0.5"),
         before=SLOW,
         env={"TERM": "xterm", "COLUMNS": "100"},
         stdout=subprocess.PIPE,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-import time
 from typing import TYPE_CHECKING, cast
 
 import click
 
 from sooner.cli import _render
-from sooner.errors import JobTimeoutError
+from sooner.errors import JobStoppedError, JobTimeoutError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -31,7 +30,11 @@ _LOOK = 0.1  # seconds between two looks at the job
 @click.option(
     "--executor", default="local", show_default=True, help="Where tasks run, such as local:8."
 )
-@click.option("--timeout", type=click.FloatRange(min=0), help="Seconds; then write the estimate.")
+@click.option("--deadline", type=click.FloatRange(min=0), help="Seconds; then write the estimate.")
+@click.option("--rtol", type=click.FloatRange(min=0), help="Write the estimate at this error.")
+@click.option(
+    "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one task may run."
+)
 @click.option("--trace", metavar="run.jsonl", help="Write what happened to each task.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress line.")
@@ -42,6 +45,8 @@ def multiply(
     x: str,
     output: str,
     executor: str,
+    deadline: float | None,
+    rtol: float | None,
     timeout: float | None,
     trace: str | None,
     as_json: bool,
@@ -49,7 +54,7 @@ def multiply(
 ) -> None:
     """Multiply the coded matrix in STORE by the vector or matrix in x.npy (- is stdin).
 
-    Exit code 0: exact.  3: the timeout came first and the estimate was written.
+    Exit code 0: exact.  3: the deadline or tolerance came first and the estimate was written.
     4: too many tasks failed for an answer.
 
     Example: sooner multiply A.coded x.npy -o y.npy --executor local:8
@@ -65,10 +70,15 @@ def multiply(
     coded = open_coded(store)
     operand = read_array(x)
     product = matmat if operand.ndim == 2 else matvec
-    with as_executor(executor) as pool, product(coded, operand, executor=pool) as job:
+    with (
+        as_executor(executor) as pool,
+        product(
+            coded, operand, executor=pool, deadline=deadline, rtol=rtol, timeout=timeout
+        ) as job,
+    ):
         try:
             with progress(f"multiply {store}", job, coded.code, quiet=quiet) as show:
-                value = _wait(job, timeout, show)
+                value = _wait(job, show)
         finally:
             job.cancel()
             if trace:
@@ -78,15 +88,13 @@ def multiply(
     ctx.exit(0 if exact else _AT_DEADLINE)
 
 
-def _wait(job: Job, timeout: float | None, show: Callable[[Estimate], None]) -> Array:
-    """Wait for the exact answer, or at the deadline for the estimate.
+def _wait(job: Job, show: Callable[[Estimate], None]) -> Array:
+    """Wait for the exact answer, or until the job stops for the estimate.
 
     Parameters
     ----------
     job
         The job.
-    timeout
-        Seconds, or None.
     show
         Called with the estimate ten times a second.
 
@@ -95,15 +103,13 @@ def _wait(job: Job, timeout: float | None, show: Callable[[Estimate], None]) -> 
     ndarray
         The answer.
     """
-    end = math.inf if timeout is None else time.monotonic() + timeout
     while True:
-        left = end - time.monotonic()
         try:
-            return job.result(timeout=max(0.0, min(left, _LOOK)))
-        except JobTimeoutError as error:
+            return job.result(timeout=_LOOK)
+        except (JobTimeoutError, JobStoppedError) as error:
             estimate = cast("Estimate", error.estimate)
             show(estimate)
-            if left <= _LOOK:
+            if job.done() and not job.estimate.exact:
                 return estimate.value
 
 
