@@ -38,6 +38,12 @@ def test_every_code_passes_the_public_check(code):
     check_code(code)
 
 
+@pytest.mark.parametrize("n", range(1, 131))
+def test_every_n_up_to_130(n):
+    k = (1, max(1, n // 2), max(1, 3 * n // 4), max(1, 9 * n // 10), n)[n % 5]
+    check_code(PolarCode(n, k, rng=n), orders=1)
+
+
 @given(st.integers(1, 60), st.data())
 def test_any_n_and_k(n, data):
     k = data.draw(st.integers(1, n))

@@ -188,3 +188,27 @@ def test_leave_one_out_is_what_its_name_says():
     expected = np.mean(np.square(errors))
     assert least_squares(rows).leave_one_out(outputs) == pytest.approx(expected, rel=1e-6)
     assert common_mean(rows, outputs).leave_one_out(outputs) <= expected * (1 + 1e-6)
+
+
+def test_a_photograph_at_half_of_the_blocks():
+    from sklearn.datasets import load_sample_image
+
+    photo = load_sample_image("china.jpg").astype(float)
+    data = photo[:384].reshape(192, -1)[:, ::11]
+    rng = np.random.default_rng(0)
+    code = PolarCode(256, 192)
+    errors, ratios = {}, []
+    for method in ("least_squares", "common_mean", "gram"):
+        found = []
+        for _ in range(4):
+            available = random_set(256, 96, rng)
+            estimate = code.estimate(
+                code.encode(data), available, method=method, gram=data @ data.T
+            )
+            found.append(relative(estimate.value, data))
+            ratios.append(estimate.relative_error / found[-1])
+        errors[method] = np.median(found)
+    assert errors["gram"] <= 0.15
+    assert errors["common_mean"] <= 0.45
+    assert 0.6 < errors["least_squares"] < 0.8
+    assert 0.8 < np.median(ratios) < 1.25
