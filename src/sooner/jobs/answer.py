@@ -208,7 +208,8 @@ class Answer:
         return found
 
     def _judge(self, received: Indices) -> parity.Verdict:
-        if not self._verify_extra and self._code.n > _CHECKED_UNASKED:
+        unasked = not self._verify_extra and self._code.n > _CHECKED_UNASKED
+        if unasked or received.size <= self._code.k:
             return parity.Verdict(0, 0.0, None)
         return parity.judge(self._generator[received], as_rows(self._outputs)[received])
 
