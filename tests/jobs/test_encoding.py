@@ -280,13 +280,6 @@ def test_what_is_no_matrix_of_numbers(A, kind, message):
         encode(A, Uncoded(1))
 
 
-def test_sparse_matrices_are_refused():
-    from scipy import sparse
-
-    with pytest.raises(TypeError, match=r"A must be dense, got a sparse csr_array.*A.toarray"):
-        encode(sparse.eye_array(3, format="csr"), Uncoded(1))
-
-
 def test_an_object_that_does_not_keep_its_promise():
     A = Sliceable(np.ones((4, 2), np.float32))
     A.dtype = np.dtype(np.int32)
@@ -509,10 +502,12 @@ def test_too_little_room_is_said_before_anything_is_written(tmp_path, monkeypatc
 
 def test_more_blocks_than_a_process_may_have_files(tmp_path):
     limits = resource.getrlimit(resource.RLIMIT_NOFILE)
-    resource.setrlimit(resource.RLIMIT_NOFILE, (64, limits[1]))
+    spare = 20  # beside those that other tests have left open
+    files = len(list(Path("/proc/self/fd").iterdir())) + spare
+    resource.setrlimit(resource.RLIMIT_NOFILE, (files, limits[1]))
     try:
-        coded = encode(np.ones((100, 1)), Uncoded(100), tmp_path)
-        assert sum(coded.block(i).sum() for i in range(100)) == 100
+        coded = encode(np.ones((files + 40, 1)), Uncoded(files + 40), tmp_path)
+        assert sum(coded.block(i).sum() for i in range(files + 40)) == files + 40
     finally:
         resource.setrlimit(resource.RLIMIT_NOFILE, limits)
 
@@ -530,11 +525,12 @@ def test_memory_stays_within_its_limit(tmp_path):
     assert (8 << 20) / 2 < peak < (8 << 20) + (6 << 20)
 
 
-def test_one_line_is_logged(tmp_path, caplog):
+def test_what_it_will_take_is_logged_and_what_it_did(tmp_path, caplog):
     with caplog.at_level(logging.INFO, "sooner"):
         encode(np.ones((5, 4), np.uint8), Uncoded(2), tmp_path)
     assert caplog.messages == [
-        f"encoded 5 x 4 uint8 as 2 blocks of 3 x 4 float32, 0.0 MB, in {tmp_path}"
+        f"encoding 5 x 4 uint8: writes 0.0 MB to {tmp_path} and takes up to 0.0 MB of memory",
+        f"encoded 5 x 4 uint8 as 2 blocks of 3 x 4 float32, 0.0 MB, in {tmp_path}",
     ]
 
 

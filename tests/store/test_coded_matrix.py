@@ -26,22 +26,22 @@ def test_it_says_what_it_is(stored):
     )
 
 
-def test_the_code_comes_back_with_it(stored):
-    code = open_coded(stored.folder).code
-    assert code.spec() == stored.code.spec()
-    outputs = np.array([stored.coded.block(i) for i in range(4)])
+def test_the_code_comes_back_with_it(anywhere):
+    code = open_coded(anywhere.place.store).code
+    assert code.spec() == anywhere.code.spec()
+    outputs = np.array([anywhere.coded.block(i) for i in range(4)])
     decoded = code.decode(outputs, np.array([True] * 4)).reshape(21, 3)
-    assert np.allclose(decoded[:20], stored.A)
+    assert np.allclose(decoded[:20], anywhere.A)
     assert np.allclose(decoded[20:], 0)
 
 
-def test_opening_and_pickling_read_no_block(stored):
-    copies = [stored.coded, open_coded(stored.folder)]
+def test_opening_and_pickling_read_no_block(anywhere):
+    copies = [anywhere.coded, open_coded(anywhere.place.store)]
     for i in range(4):
-        stored.path(i).unlink()
-    copies.extend([open_coded(stored.folder), pickle.loads(pickle.dumps(stored.coded))])
+        anywhere.delete(i)
+    copies.extend([open_coded(anywhere.place.store), pickle.loads(pickle.dumps(anywhere.coded))])
     assert len(set(copies)) == 1
-    assert all(copy.block_source(3) == stored.coded.block_source(3) for copy in copies)
+    assert all(copy.block_source(3) == anywhere.coded.block_source(3) for copy in copies)
 
 
 def test_equal_are_only_the_same_encoding_in_the_same_place(stored, tmp_path):
@@ -65,10 +65,10 @@ def test_blocks_that_there_are_not(stored, index):
         stored.coded.block(index)
 
 
-def test_indices_of_numpy_are_indices(stored):
-    assert np.array_equal(stored.coded.block(np.int64(2)), stored.expected[2])
+def test_indices_of_numpy_are_indices(anywhere):
+    assert np.array_equal(anywhere.coded.block(np.int64(2)), anywhere.expected[2])
     with pytest.raises(TypeError, match="index must be an integer"):
-        stored.coded.block(1.0)
+        anywhere.coded.block(1.0)
 
 
 def test_sources_are_made_of_builtins(stored):

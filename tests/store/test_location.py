@@ -1,6 +1,7 @@
 """Where stores are, and that their manifest is written in one step."""
 
 import errno
+import io
 import os
 import pickle
 from pathlib import Path
@@ -18,8 +19,8 @@ from sooner.store.location import as_location
 A = np.arange(8.0).reshape(4, 2)
 
 
-@pytest.mark.parametrize("name", ["s3://bucket/A", "gs://bucket/A", "memory://A", ""])
-def test_places_that_do_not_exist_yet(name):
+@pytest.mark.parametrize("name", ["ftp://bucket/A", "S3://bucket/A", "memory://A", ""])
+def test_places_that_do_not_exist(name):
     with pytest.raises(ValueError, match=f"store must be a path to a local folder.*got '{name}'"):
         as_location(name)
 
@@ -31,7 +32,9 @@ def test_what_is_no_place(place):
 
 
 def test_options_that_nobody_reads(tmp_path):
-    with pytest.raises(ValueError, match=r"storage_options are for remote .*got \['region'\] for"):
+    with pytest.raises(
+        ValueError, match=r"storage_options are for stores behind a URL.*got \['region'\] for"
+    ):
         open_coded(tmp_path, storage_options={"region": "x"})
     assert str(as_location(tmp_path, {})) == str(tmp_path)
 
@@ -109,6 +112,28 @@ def test_a_file_system_without_hard_links(tmp_path, monkeypatch):
         folder.commit(b"second", overwrite=False)
     assert folder.read_manifest() == b"first"
     assert [path.name for path in tmp_path.iterdir()] == ["manifest.json"]
+
+
+def test_a_disk_that_takes_little_at_a_time_and_no_hints(tmp_path, monkeypatch):
+    def no_hints(*_):
+        raise OSError(errno.EINVAL, os.strerror(errno.EINVAL))
+
+    class Sluggish(io.FileIO):
+        def write(self, data):
+            return super().write(data[: 1 << 16])
+
+    monkeypatch.setattr(os, "posix_fadvise", no_hints, raising=False)
+    opened = Path.open
+    monkeypatch.setattr(
+        Path,
+        "open",
+        lambda path, mode="r", *args, **options: (
+            Sluggish(path, mode) if mode == "ab" else opened(path, mode, *args, **options)
+        ),
+    )
+    large = np.random.default_rng(0).standard_normal((300, 400))
+    coded = encode(large, Uncoded(1), tmp_path)
+    assert np.array_equal(coded.block(0), large)
 
 
 def test_a_folder_that_cannot_be_flushed(tmp_path, monkeypatch):

@@ -25,11 +25,11 @@ def read(coded, index):
     return slabs.read_block(pickle.loads(pickle.dumps(coded.block_source(index))))
 
 
-def test_slabs_come_in_order_and_make_the_block(stored):
+def test_slabs_come_in_order_and_make_the_block(anywhere):
     for i in range(4):
-        parts = list(slabs.iter_slabs(stored.coded.block_source(i)))
+        parts = list(slabs.iter_slabs(anywhere.coded.block_source(i)))
         assert [first for first, _ in parts] == [0, 2, 4, 6]
-        assert np.array_equal(np.concatenate([rows for _, rows in parts]), stored.expected[i])
+        assert np.array_equal(np.concatenate([rows for _, rows in parts]), anywhere.expected[i])
 
 
 def test_blocks_are_read_only_maps_of_plain_npy_files(stored):
@@ -41,24 +41,24 @@ def test_blocks_are_read_only_maps_of_plain_npy_files(stored):
 
 
 @pytest.mark.parametrize("size", [0, 1, 127, 128, 200, 295])
-def test_truncated(stored, size):
-    stored.path(1).write_bytes(stored.path(1).read_bytes()[:size])
+def test_truncated(anywhere, size):
+    anywhere.write(1, anywhere.read(1)[:size])
     message = rf"coded block 1 is lost: .*npy is truncated: {size} bytes instead of 296\."
     with pytest.raises(BlockLostError, match=message):
-        read(stored.coded, 1)
-    assert np.array_equal(read(stored.coded, 0), stored.expected[0])
+        read(anywhere.coded, 1)
+    assert np.array_equal(read(anywhere.coded, 0), anywhere.expected[0])
 
 
-def test_longer_than_it_was(stored):
-    stored.path(1).write_bytes(stored.path(1).read_bytes() + b"x")
+def test_longer_than_it_was(anywhere):
+    anywhere.write(1, anywhere.read(1) + b"x")
     with pytest.raises(BlockLostError, match="is damaged: 297 bytes instead of 296"):
-        read(stored.coded, 1)
+        read(anywhere.coded, 1)
 
 
-def test_deleted(stored):
-    stored.path(3).unlink()
+def test_deleted(anywhere):
+    anywhere.delete(3)
     with pytest.raises(BlockLostError, match=r"coded block 3 is lost: .*npy is missing\."):
-        read(stored.coded, 3)
+        read(anywhere.coded, 3)
 
 
 def test_the_folder_is_gone_or_no_folder(stored):
@@ -109,13 +109,13 @@ def test_no_flipped_bit_goes_unseen(data):
                 read(coded, 0)
 
 
-def test_slabs_before_the_damage_can_be_used(stored):
-    contents = bytearray(stored.path(0).read_bytes())
+def test_slabs_before_the_damage_can_be_used(anywhere):
+    contents = bytearray(anywhere.read(0))
     contents[128 + 5 * 24] ^= 1  # row 5, in slab 2
-    stored.path(0).write_bytes(contents)
-    parts = slabs.iter_slabs(stored.coded.block_source(0))
-    assert np.array_equal(next(parts)[1], stored.expected[0][:2])
-    assert np.array_equal(next(parts)[1], stored.expected[0][2:4])
+    anywhere.write(0, contents)
+    parts = slabs.iter_slabs(anywhere.coded.block_source(0))
+    assert np.array_equal(next(parts)[1], anywhere.expected[0][:2])
+    assert np.array_equal(next(parts)[1], anywhere.expected[0][2:4])
     with pytest.raises(BlockLostError, match=r"is damaged: the checksum of rows 4 to 5 differs\."):
         next(parts)
 

@@ -10,10 +10,13 @@ import click
 
 from sooner._version import __version__
 from sooner.cli.demo import demo
+from sooner.cli.doctor import doctor
 from sooner.cli.encode import encode
 from sooner.cli.info import info
 from sooner.cli.multiply import multiply
 from sooner.cli.plot import plot
+from sooner.cli.repair import repair
+from sooner.cli.verify import verify
 from sooner.errors import NotDecodableError, SoonerError
 
 if TYPE_CHECKING:
@@ -90,5 +93,5 @@ def sooner(ctx: click.Context, traceback: bool) -> None:
     ctx.call_on_close(lambda: logger.setLevel(level))
 
 
-for _command in (encode, multiply, info, plot, demo):
+for _command in (encode, multiply, info, verify, repair, plot, demo, doctor):
     sooner.add_command(_command)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import datetime as dt
 import logging
-import warnings
-from dataclasses import dataclass
+from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,22 +11,28 @@ import numpy as np
 from sooner import _checks
 from sooner._version import __version__
 from sooner.codes.base import Code
-from sooner.errors import NonFiniteError
+from sooner.codes.side_by_side import SideBySide
+from sooner.jobs.encoding_dense import DenseEncoder
+from sooner.jobs.encoding_request import Request
+from sooner.jobs.encoding_sparse import encode_sparse, is_sparse
 from sooner.store.coded_matrix import CodedMatrix
-from sooner.store.fingerprint import Fingerprint
 from sooner.store.location import as_location
-from sooner.store.manifest import Manifest
 from sooner.store.panels import Panels
 from sooner.store.promotion import coded_dtype, little_endian
+from sooner.store.row_major import row_major
 from sooner.store.writer import BlockWriter, refuse_existing
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Mapping
+    from concurrent.futures import Future
 
     from numpy.typing import DTypeLike
 
     from sooner._types import Array
+    from sooner.jobs.encoding_dense import Piece
+    from sooner.jobs.encoding_request import Progress
     from sooner.store.location import StoreLike
+    from sooner.store.manifest import Manifest
 
 __all__ = ["encode"]
 
@@ -37,8 +41,8 @@ logger = logging.getLogger(__name__)
 _SLAB_BYTES = 1 << 22
 """Aim for one slab of one block: what a worker reads at a time and what a checksum covers."""
 
-_EXACT = 1 << 53
-"""Up to here float64 holds every integer."""
+_LARGEST_PART = 16
+"""Blocks that a part may have whose tasks encode: [B19] finds that they fit a worker's memory."""
 
 
 def encode(
@@ -49,7 +53,9 @@ def encode(
     dtype: DTypeLike | None = None,
     max_memory: int = 1 << 28,
     nonfinite: str = "raise",
+    where: str = "driver",
     overwrite: bool = False,
+    progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
 ) -> CodedMatrix:
     """Write a matrix as n coded blocks, any (about) k of which determine its products.
@@ -63,11 +69,14 @@ def encode(
     ----------
     A
         The matrix: an array, a nested list, or an object with ``shape``, ``dtype`` and slices,
-        such as an HDF5 or Zarr dataset or a dask array, which is never read whole.
+        such as an HDF5 or Zarr dataset, a dask array or a pandas frame of numbers, which is
+        never read whole.  What is stored by columns is copied to a temporary file first, by rows.
+        A SciPy sparse matrix becomes sparse blocks; kinds other than CSR are converted.
     code
         Which sums; `PolarCode`, for example.
     store
-        A folder, made if it is not there; or a `MemoryStore`; None is a new one of those.
+        A folder, made if it is not there; a URL, such as ``"s3://bucket/A"`` (needs the extra
+        ``sooner[s3]``); or a `MemoryStore`; None is a new one of those.
     dtype
         Of the blocks: float32, float64, complex64 or complex128.  None is the rule of
         `coded_dtype`.
@@ -79,11 +88,20 @@ def encode(
         lets them in: one such entry, in row ``j * b + i``, spoils the entries in rows ``i``,
         ``b + i``, ``2 * b + i`` … of the decoded product, in all k data blocks, where a product
         without a code would lose one.
+    where
+        ``"driver"`` writes the n coded blocks.  ``"workers"`` writes only the k data blocks, and
+        each task adds up those of its part when it runs, which suits a matrix that changes often:
+        less is written, and more is read (`CodedMatrix.read_amplification`).  It takes a code
+        of small parts, such as `SideBySide`, and a lost data block loses all tasks that read it.
     overwrite
         Replace what is in the store; whoever reads the old blocks then finds them missing, and
         never new ones in their place.
+    progress
+        Called with the number of finished slabs and of all slabs, after each.
     storage_options
-        Options of a remote store; the stores of this version take none.
+        Options of a store behind a URL: what obstore's ``from_url`` takes, such as ``endpoint``,
+        ``region`` or ``client_options``.  Credentials come from the environment when they are
+        not given; they go to the workers with their tasks and are never written.
 
     Returns
     -------
@@ -97,7 +115,7 @@ def encode(
         If `A` does not hold numbers of at most 64 bits a component, or `code` is no code.
     ValueError
         If `A` is not a matrix without masked entries, or `dtype` cannot hold it, or `max_memory`
-        cannot hold an entry of every block.
+        cannot hold an entry of every block, or `code` has parts too large for the workers.
     NonFiniteError
         If `A` holds NaN or infinity, or sums of its rows overflow.
     StoreExistsError
@@ -112,209 +130,210 @@ def encode(
 
     Examples
     --------
+    >>> import numpy as np
     >>> from sooner import PolarCode, encode
     >>> A = np.arange(20).reshape(5, 4)
     >>> coded = encode(A, PolarCode(4, 2, rng=0))
     >>> coded.block_rows, coded.dtype, coded.block(3).shape
     (3, dtype('float64'), (3, 4))
     """
+    code = _checked_code(code)
+    _checks.one_of(nonfinite, "nonfinite", ("raise", "allow"))
+    _checks.one_of(where, "where", ("driver", "workers"))
+    if where == "workers":
+        _refuse_large_parts(code)
+    request = Request(
+        code=code,
+        location=as_location(store, storage_options),
+        dtype=dtype,
+        max_memory=_checks.integer(max_memory, "max_memory", at_least=1),
+        check=nonfinite == "raise",
+        holds="coded" if where == "driver" else "data",
+        overwrite=overwrite,
+        progress=progress,
+        slab_bytes=_SLAB_BYTES,
+    )
+    manifest = encode_sparse(A, request) if is_sparse(A) else _encode_dense(A, request)
+    coded = CodedMatrix(request.location, manifest, code)
+    logger.info("encoded %s, %.1f MB, in %s", _sizes(coded), coded.nbytes / 1e6, request.location)
+    return coded
+
+
+def _encode_dense(A: Any, request: Request) -> Manifest:
+    """Write a dense matrix."""
+    panels = Panels(A)
+    code, location = request.code, request.location
+    dtype = coded_dtype(panels.dtype, code, request.dtype)
+    if not request.overwrite:
+        refuse_existing(location)
+    encoder = _dense_encoder(panels, dtype, request)
+    if panels.chunks[0] > 2 * encoder.height:  # every chunk would be read more than twice
+        panels = row_major(panels, location.folder, request.max_memory)
+        encoder = _dense_encoder(panels, dtype, request)
+    source_dtype = little_endian(panels.dtype).str
+    writer = BlockWriter(
+        location,
+        n=request.n_stored,
+        shape=(encoder.block_rows, panels.shape[1]),
+        dtype=dtype,
+        slab_rows=encoder.slab_rows,
+        facts={
+            "matrix": panels.shape,
+            "source_dtype": source_dtype,
+            "code": code.spec(),
+            "holds": request.holds,
+            "check": request.check,
+            "sooner_version": __version__,
+        },
+    )
+    logger.info(
+        "encoding %d x %d %s: writes %.1f MB to %s and takes up to %.1f MB of memory",
+        *(*panels.shape, panels.dtype, writer.nbytes / 1e6, location, encoder.nbytes / 1e6),
+    )
+    with writer:
+        _write(writer, encoder, request.progress)
+        manifest = request.manifest(
+            shape=panels.shape,
+            dtype=dtype.str,
+            source_dtype=source_dtype,
+            layout="dense",
+            block_rows=encoder.block_rows,
+            slab_rows=encoder.slab_rows,
+            header_bytes=writer.header_bytes,
+            fingerprint=encoder.fingerprint.hexdigest(),
+            generation=writer.generation,
+            blocks=writer.finish(),
+        )
+        writer.commit(manifest, overwrite=request.overwrite)
+    return manifest
+
+
+def block_layout(
+    shape: tuple[int, ...], k: int, itemsize: int, slab_bytes: int = _SLAB_BYTES
+) -> tuple[int, int]:
+    """Give how a matrix is cut into blocks, and blocks into slabs.
+
+    Parameters
+    ----------
+    shape
+        Of the matrix.
+    k
+        Data blocks.
+    itemsize
+        Bytes of a number of the blocks.
+    slab_bytes
+        What a slab should measure.
+
+    Returns
+    -------
+    block_rows : int
+        Rows of each block.
+    slab_rows : int
+        Rows of each slab, the last one aside; at least one.
+
+    Examples
+    --------
+    >>> block_layout((38_400, 3_000_000), 384, 8)  # a slab never has less than a row
+    (100, 1)
+    """
+    block_rows = -(-shape[0] // k)
+    return block_rows, max(1, min(block_rows, slab_bytes // max(1, shape[1] * itemsize)))
+
+
+def _dense_encoder(panels: Panels, dtype: np.dtype[Any], request: Request) -> DenseEncoder:
+    _, slab_rows = block_layout(panels.shape, request.code.k, dtype.itemsize, request.slab_bytes)
+    return DenseEncoder(
+        panels,
+        request.code,
+        dtype,
+        slab_rows=slab_rows,
+        coded=request.holds == "coded",
+        check=request.check,
+        max_memory=request.max_memory,
+    )
+
+
+def _write(writer: BlockWriter, encoder: DenseEncoder, progress: Progress | None) -> None:
+    """Write all slabs of all blocks, but those that a killed writer has left.
+
+    A piece is read while the one before it is written.
+    """
+    n_slabs = -(-encoder.block_rows // encoder.slab_rows)
+    report = progress or (lambda done, total: None)
+    taken_up = _taken_up(writer, encoder)
+    for slab in range(taken_up):
+        report(slab + 1, n_slabs)
+    with ThreadPoolExecutor(1) as background:
+        under_way: list[Future[int]] = []
+
+        def settle() -> None:
+            while under_way:
+                if finished := under_way.pop().result():
+                    report(finished, n_slabs)
+
+        for slab in range(taken_up, n_slabs):
+            pieces = list(encoder.pieces(slab))
+            for piece in pieces:
+                if not encoder.overlaps:
+                    settle()
+                encoder.fill(piece)
+                last = piece is pieces[-1]
+                fingerprint = encoder.fingerprint.hexdigest() if last else None
+                settle()
+                blocks = encoder.encoded(piece)
+                under_way.append(
+                    background.submit(_store, writer, slab, piece, blocks, fingerprint)
+                )
+        settle()
+
+
+def _store(
+    writer: BlockWriter, slab: int, piece: Piece, blocks: Array, fingerprint: str | None
+) -> int:
+    """Write a piece; gives the number of slabs if it is the last one of its slab, else 0."""
+    writer.append(piece.first_row, blocks)
+    if fingerprint is None:
+        return 0
+    writer.finish_slab(slab, fingerprint)
+    return slab + 1
+
+
+def _taken_up(writer: BlockWriter, encoder: DenseEncoder) -> int:
+    """Read what is written already, to see that it is of this matrix; gives the number of slabs."""
+    for slab, fingerprint in enumerate(writer.finished):
+        for piece in encoder.pieces(slab):
+            encoder.skip(piece)
+        if encoder.fingerprint.hexdigest() != fingerprint:
+            logger.info("the matrix has changed since the interruption: encoding it anew")
+            writer.restart()
+            encoder.restart()
+            return 0
+    return len(writer.finished)
+
+
+def _checked_code(code: Any) -> Code:
     if not isinstance(code, Code):
         raise TypeError(f"code must be a code such as PolarCode(64, 48), got {code!r}.")
     if code.operands != 1:
         raise ValueError(
             f"code must be for one matrix, got {code!r}, whose tasks multiply {code.operands}."
         )
-    _checks.one_of(nonfinite, "nonfinite", ("raise", "allow"))
-    panels = Panels(A)
-    chosen = coded_dtype(panels.dtype, code, dtype)
-    location = as_location(store, storage_options)
-    if not overwrite:
-        refuse_existing(location)
-    encoding = _Encoding(
-        panels,
-        code,
-        chosen,
-        check=nonfinite == "raise",
-        max_memory=_checks.integer(max_memory, "max_memory", at_least=1),
+    return code
+
+
+def _refuse_large_parts(code: Code) -> None:
+    parts = code.codes if isinstance(code, SideBySide) else (code,)
+    if max(part.n for part in parts) > _LARGEST_PART:
+        raise ValueError(
+            f"where='workers' makes a task read the data blocks of its part, so the code must be "
+            f"SideBySide of parts of at most {_LARGEST_PART} blocks, got {code!r}."
+        )
+
+
+def _sizes(coded: CodedMatrix) -> str:
+    (rows, columns), source = coded.shape, np.dtype(coded.manifest.source_dtype)
+    sparse = "sparse " if coded.manifest.layout == "csr" else ""
+    return (
+        f"{rows} x {columns} {source} as {coded.n_stored} {sparse}blocks of {coded.block_rows} x "
+        f"{columns} {coded.dtype}"
     )
-
-    rows, columns = panels.shape
-    shape = (encoding.block_rows, columns)
-    writer = BlockWriter(
-        location, n=code.n, shape=shape, dtype=chosen, slab_rows=encoding.slab_rows
-    )
-    with writer:
-        for piece in encoding.pieces():
-            writer.append(piece.first_row, encoding.encoded(piece))
-        manifest = Manifest(
-            shape=panels.shape,
-            dtype=chosen.str,
-            source_dtype=little_endian(panels.dtype).str,
-            block_rows=encoding.block_rows,
-            slab_rows=encoding.slab_rows,
-            header_bytes=writer.header_bytes,
-            code=code.spec(),
-            fingerprint=encoding.fingerprint.hexdigest(),
-            generation=writer.generation,
-            blocks=writer.finish(),
-            created=dt.datetime.now(dt.UTC).isoformat(timespec="seconds"),
-            sooner_version=__version__,
-        )
-        writer.commit(manifest, overwrite=overwrite)
-    coded = CodedMatrix(location, manifest, code)
-    logger.info(
-        "encoded %d x %d %s as %d blocks of %d x %d %s, %.1f MB, in %s",
-        *(rows, columns, panels.dtype, code.n, *shape, chosen, coded.nbytes / 1e6, location),
-    )
-    return coded
-
-
-@dataclass(frozen=True, slots=True)
-class _Piece:
-    """A part of every block that lies in one slab and is contiguous in row-major order."""
-
-    first_row: int
-    last_row: int
-    first_column: int
-    last_column: int
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        return self.last_row - self.first_row, self.last_column - self.first_column
-
-
-class _Encoding:
-    """Turns a matrix into coded blocks piece by piece, in memory that is taken once."""
-
-    def __init__(
-        self, panels: Panels, code: Code, dtype: np.dtype[Any], *, check: bool, max_memory: int
-    ) -> None:
-        rows, columns = panels.shape
-        self.block_rows = -(-rows // code.k)
-        self.slab_rows = max(
-            1, min(self.block_rows, _SLAB_BYTES // max(1, columns * dtype.itemsize))
-        )
-        self.fingerprint = Fingerprint(panels.shape, panels.dtype, code.k)
-        self._panels, self._code, self._dtype, self._check = panels, code, dtype, check
-        # Only 64-bit integers reach beyond what float64 holds; warned of once.
-        self._may_round = panels.dtype.kind in "iu" and panels.dtype.itemsize == 8
-
-        # Per entry of a piece: the data, the blocks, a panel with its copy, a mask.
-        entry = (code.k + code.n) * dtype.itemsize + 2 * panels.dtype.itemsize + 1
-        entries = min(max_memory // entry, self.slab_rows * columns)
-        if entries < min(1, columns):
-            raise ValueError(
-                f"max_memory must hold an entry of {code.k} data blocks and {code.n} coded "
-                f"blocks, which take {entry} bytes, got max_memory={max_memory}."
-            )
-        self._width = max(1, min(columns, entries))
-        self._height = max(1, entries // self._width)
-        self._data = np.empty((code.k, self._height * self._width), dtype)
-        self._coded = np.empty((code.n, self._height * self._width), dtype)
-
-    def pieces(self) -> Iterator[_Piece]:
-        """Cut every block into pieces; a piece narrower than its block has one row."""
-        columns = self._panels.shape[1]
-        for slab in range(0, self.block_rows, self.slab_rows):
-            end = min(slab + self.slab_rows, self.block_rows)
-            for row in range(slab, end, self._height):
-                last_row = min(row + self._height, end)
-                for column in range(0, columns, self._width):
-                    yield _Piece(row, last_row, column, min(column + self._width, columns))
-
-    def encoded(self, piece: _Piece) -> Array:
-        """Give a piece of every coded block, shape (n, rows, columns); reused by the next."""
-        data, coded = _part(self._data, piece), _part(self._coded, piece)
-        for j, block in enumerate(data):
-            self._fill(block, j, piece)
-        with np.errstate(all="ignore"):  # sums may overflow, and what is allowed in may be NaN
-            self._code.encode(data, out=coded)
-        if self._check and not all(np.isfinite(block).all() for block in coded):
-            raise self._overflow(coded, piece)
-        return coded
-
-    def _fill(self, block: Array, j: int, piece: _Piece) -> None:
-        """Put data block j into `block`, promoted and checked, padded with zeros."""
-        rows = self._panels.shape[0]
-        first = min(j * self.block_rows + piece.first_row, rows)
-        last = min(j * self.block_rows + piece.last_row, rows)
-        block[last - first :] = 0
-        if first == last:
-            return
-        panel = self._panels.read(first, last, piece.first_column, piece.last_column)
-        panel = np.ascontiguousarray(panel)
-        self.fingerprint.update(j, panel)
-        if self._may_round:
-            self._warn_of_rounding(panel, first, piece.first_column)
-        with np.errstate(all="ignore"):  # a narrower type may not hold every value
-            block[: last - first] = panel
-        if self._check and not np.isfinite(block).all():
-            raise self._nonfinite()
-
-    def _warn_of_rounding(self, panel: Array, first_row: int, first_column: int) -> None:
-        if panel.size == 0 or (int(panel.max()) <= _EXACT and int(panel.min()) >= -_EXACT):
-            return
-        beyond = panel > _EXACT
-        if panel.dtype.kind == "i":
-            beyond |= panel < -_EXACT
-        row, column = _first(beyond)
-        self._may_round = False
-        warnings.warn(
-            f"A holds integers beyond 2**53, which float64 rounds: {panel[row, column]} at row "
-            f"{first_row + row}, column {first_column + column}.",
-            UserWarning,
-            stacklevel=5,
-        )
-
-    def _nonfinite(self) -> NonFiniteError:
-        """Find the first entry of A that is not finite in the blocks' element type."""
-        rows, columns = self._panels.shape
-        for first in range(0, rows, self._height):
-            panel = self._panels.read(first, min(first + self._height, rows), 0, columns)
-            with np.errstate(all="ignore"):
-                wrong = ~np.isfinite(panel.astype(self._dtype))
-            if wrong.any():
-                break
-        row, column = _first(wrong)
-        value = panel[row, column]
-        row += first
-        if np.isfinite(value):
-            message = (
-                f"A must fit into {self._dtype}, got {value} at row {row}, column {column}. "
-                f"Scale A, or pass dtype=numpy.float64."
-            )
-        else:
-            message = (
-                f"A must be finite, got {value} at row {row}, column {column}. Encoding adds rows "
-                f"to each other, so it would spoil up to {self._code.k} rows of every product. "
-                f"Replace it, or pass nonfinite='allow'."
-            )
-        return NonFiniteError(message, row=row, column=column)
-
-    def _overflow(self, coded: Array, piece: _Piece) -> NonFiniteError:
-        """Find the first entry of a coded block that is too large, though A is finite."""
-        row, column, block = min(
-            (*_first(~np.isfinite(values)), index)
-            for index, values in enumerate(coded)
-            if not np.isfinite(values).all()
-        )
-        row, column = row + piece.first_row, column + piece.first_column
-        return NonFiniteError(
-            f"sums of rows of A must fit into {self._dtype}, and coded block {block} overflows at "
-            f"its row {row}, column {column}: the sum of rows {row}, {row + self.block_rows} … of "
-            f"A. Divide A by a power of two, at least {self._code.k}, or pass a wider dtype.",
-            row=row,
-            column=column,
-        )
-
-
-def _part(buffer: Array, piece: _Piece) -> Array:
-    """Give the beginning of a buffer as a contiguous array for a piece of every block."""
-    count, (rows, columns) = len(buffer), piece.shape
-    return buffer.reshape(-1)[: count * rows * columns].reshape(count, rows, columns)
-
-
-def _first(mask: Array) -> tuple[int, int]:
-    """Row and column of the first True, in row-major order."""
-    row, column = np.unravel_index(int(mask.argmax()), mask.shape)
-    return int(row), int(column)

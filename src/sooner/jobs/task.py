@@ -63,7 +63,11 @@ def multiply_block(
     for first, slab in iter_slabs(source):
         # Sums that overflow are infinities in the answer, as they are in NumPy's.
         with np.errstate(over="ignore", invalid="ignore"):
-            np.matmul(slab, factor, out=product[first : first + len(slab)], casting="same_kind")
+            part = product[first : first + slab.shape[0]]
+            if isinstance(slab, np.ndarray):
+                np.matmul(slab, factor, out=part, casting="same_kind")
+            else:  # sparse, which has no out=
+                part[...] = slab @ factor
     if delay:
         time.sleep(delay)
     return TaskOutput(product, started, time.time(), f"{socket.gethostname()}:{os.getpid()}")

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+import functools
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sooner import _checks
-from sooner.codes import from_spec
+from sooner.codes import SideBySide, from_spec
 from sooner.errors import StoreFormatError
 from sooner.store import slabs
 from sooner.store.location import MANIFEST, as_location
 from sooner.store.manifest import read_manifest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
 
     from sooner._types import Array
     from sooner.codes.base import Code
@@ -84,8 +85,9 @@ class CodedMatrix:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of the numbers of all blocks."""
-        return self._code.n * self.block_rows * self.shape[1] * self.dtype.itemsize
+        """Bytes of the numbers of all blocks that are stored."""
+        manifest = self._manifest
+        return sum(block.size - manifest.header_bytes for block in manifest.blocks)
 
     @property
     def fingerprint(self) -> str:
@@ -113,7 +115,8 @@ class CodedMatrix:
         Returns
         -------
         ndarray, shape (block_rows, columns)
-            The block, read-only; a memory map where it is a local file.
+            The block, read-only; a memory map where it is a local file.  Of a sparse matrix a
+            SciPy ``csr_array``.
 
         Raises
         ------
@@ -145,16 +148,109 @@ class CodedMatrix:
         number = _checks.integer(index, "index")
         if not 0 <= number < self._code.n:
             raise IndexError(f"index must satisfy 0 <= index < {self._code.n}, got index={number}.")
-        block = self._manifest.blocks[number]
+        if self._manifest.holds == "coded":
+            return self._stored_source(number, number)
+        used = self.stored_for(number)
+        coefs, first = self._sums(number)
         return {
-            **self._location.source(block.name),
+            "kind": "sum",
+            "path": f"{self._location}, a sum of data blocks",
             "index": number,
-            "offset": self._manifest.header_bytes,
             "shape": (self.block_rows, self.shape[1]),
             "dtype": self._manifest.dtype,
+            "coefs": tuple(float(coefs[block - first]) for block in used),
+            "sources": tuple(self._stored_source(block, number) for block in used),
+        }
+
+    @property
+    def n_stored(self) -> int:
+        """Blocks in the store: n coded ones, or k data blocks that tasks encode."""
+        return self._code.n if self._manifest.holds == "coded" else self._code.k
+
+    @property
+    def read_amplification(self) -> float:
+        """Stored blocks that a task reads on average: 1, unless tasks encode."""
+        return sum(len(self.stored_for(task)) for task in range(self._code.n)) / self._code.n
+
+    def stored_for(self, index: int) -> tuple[int, ...]:
+        """Say which stored blocks make a coded block.
+
+        Parameters
+        ----------
+        index
+            Which coded block.
+
+        Returns
+        -------
+        tuple of int
+            Itself, or the data blocks that a task adds up.
+        """
+        if self._manifest.holds == "coded":
+            return (index,)
+        coefs, first = self._sums(index)
+        return tuple((np.flatnonzero(coefs) + first).tolist())
+
+    def stored_sources(self) -> Iterator[dict[str, Any]]:
+        """Sources of the blocks that are stored, which are the coded blocks as a rule.
+
+        Yields
+        ------
+        dict
+            As from `block_source`.
+        """
+        for block in range(self.n_stored):
+            yield self._stored_source(block, block)
+
+    def _stored_source(self, block: int, index: int) -> dict[str, Any]:
+        """Source of a stored block, for the coded block `index`."""
+        manifest = self._manifest
+        if manifest.layout == "dense":
+            shape = (self.block_rows, self.shape[1])
+            return self._object_source(block, index, shape, manifest.dtype)
+        parts = {
+            name: self._object_source(
+                3 * block + place, index, (manifest.entries(3 * block + place), 1), dtype
+            )
+            for place, (name, dtype) in enumerate(manifest.sparse_parts())
+        }
+        return {
+            "kind": "csr",
+            "path": parts["data"]["path"],
+            "index": index,
+            "shape": (self.block_rows, self.shape[1]),
+            "dtype": manifest.dtype,
+            **parts,
+        }
+
+    def _object_source(
+        self, place: int, index: int, shape: tuple[int, int], dtype: str
+    ) -> dict[str, Any]:
+        block = self._manifest.blocks[place]
+        return {
+            **self._location.source(block.name),
+            "index": index,
+            "offset": self._manifest.header_bytes,
+            "shape": shape,
+            "dtype": dtype,
             "slab_rows": self.slab_rows,
             "crc32c": block.crc32c,
         }
+
+    def _sums(self, index: int) -> tuple[Array, int]:
+        """What a coded block is of the data blocks of its part: coefficients, and the first one."""
+        first = 0
+        for coefs in self._coefficients:
+            if index < len(coefs):
+                break
+            index -= len(coefs)
+            first += coefs.shape[1]
+        return coefs[index], first
+
+    @functools.cached_property
+    def _coefficients(self) -> list[Array]:
+        """What each output of each part adds up, shapes (n, k) of the parts."""
+        codes = self._code.codes if isinstance(self._code, SideBySide) else (self._code,)
+        return [code.encode(np.eye(code.k)) for code in codes]
 
     def __repr__(self) -> str:
         return (
@@ -183,9 +279,9 @@ def open_coded(
     Parameters
     ----------
     store
-        A path to a local folder, or a `MemoryStore`.
+        A path to a local folder, a URL such as ``"s3://bucket/A"``, or a `MemoryStore`.
     storage_options
-        Options of a remote store; the stores of this version take none.
+        Options of a store behind a URL, as in `encode`.
 
     Returns
     -------
@@ -216,9 +312,11 @@ def open_coded(
             f"{location}/{MANIFEST} names a code that this version of sooner cannot rebuild: "
             f"{error} Open it with the version that wrote it, sooner {manifest.sooner_version}."
         ) from error
-    if code.n != len(manifest.blocks):
+    coded = CodedMatrix(location, manifest, code)
+    per_block = 1 if manifest.layout == "dense" else 3
+    if coded.n_stored * per_block != len(manifest.blocks):
         raise StoreFormatError(
             f"{location}/{MANIFEST} is damaged: it has {len(manifest.blocks)} blocks for a code "
             f"of n={code.n}. Encode the matrix again with overwrite=True."
         )
-    return CodedMatrix(location, manifest, code)
+    return coded

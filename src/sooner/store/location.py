@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeAlias
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
+    from pathlib import Path
 
     from sooner.store.memory import MemoryStore
 
@@ -22,11 +23,18 @@ __all__ = ["MANIFEST", "Location", "as_location"]
 MANIFEST = "manifest.json"
 """Name of the object that makes the others count."""
 
-_STORES = "a path to a local folder, or None or sooner.store.MemoryStore() for memory"
+_STORES = (
+    "a path to a local folder, a URL such as s3://bucket/A, or None or "
+    "sooner.store.MemoryStore() for memory"
+)
 
 
 class Location(Protocol):
     """What keeps the objects of one coded matrix; ``str()`` of it is its name."""
+
+    @property
+    def folder(self) -> Path | None:
+        """Local folder in which an interrupted encoding can be taken up again, if there is."""
 
     def prepare(self, nbytes: int) -> None:
         """Make ready for new objects, or say why not.
@@ -53,13 +61,13 @@ class Location(Protocol):
             What to add.
         """
 
-    def finish(self, name: str) -> None:
-        """Make an object durable, then visible.
+    def finish(self, names: Iterable[str]) -> None:
+        """Make objects durable, then visible.
 
         Parameters
         ----------
-        name
-            Of the object.
+        names
+            Of the objects.
         """
 
     def discard(self, names: Iterable[str]) -> None:
@@ -71,7 +79,7 @@ class Location(Protocol):
             Of the objects.
         """
 
-    def commit(self, manifest: bytes, *, overwrite: bool) -> None:
+    def commit(self, manifest: bytes, *, overwrite: bool) -> bytes | None:
         """Write the manifest in one step, after which the finished objects count.
 
         Parameters
@@ -80,6 +88,11 @@ class Location(Protocol):
             Its contents.
         overwrite
             Replace one that is there already.
+
+        Returns
+        -------
+        bytes or None
+            The manifest that was replaced.
 
         Raises
         ------
@@ -122,9 +135,9 @@ def as_location(store: Any, storage_options: Mapping[str, Any] | None = None) ->
     Parameters
     ----------
     store
-        A path to a local folder, or None or a `MemoryStore` for memory.
+        A path to a local folder, a URL, or None or a `MemoryStore` for memory.
     storage_options
-        Options of a remote store; the stores of this version take none.
+        Options of a store behind a URL, for obstore's ``from_url``.
 
     Returns
     -------
@@ -136,7 +149,8 @@ def as_location(store: Any, storage_options: Mapping[str, Any] | None = None) ->
     TypeError
         If `store` is of another type.
     ValueError
-        If `store` is a URL, or empty, or options are given that nobody reads.
+        If `store` is empty, or a URL that obstore does not know, or options are given that
+        nobody reads.
 
     Examples
     --------
@@ -146,19 +160,26 @@ def as_location(store: Any, storage_options: Mapping[str, Any] | None = None) ->
     from sooner.store.local import LocalFolder
     from sooner.store.memory import MemoryStore
 
+    path = os.fspath(store) if isinstance(store, str | os.PathLike) else None
+    if isinstance(path, str) and "://" in path:
+        # obstore is loaded by those only who use it
+        from sooner.store.objects import SCHEMES, ObjectStore
+
+        if path.partition("://")[0] not in SCHEMES:
+            raise ValueError(f"store must be {_STORES}, got {path!r}.")
+        return ObjectStore(path, storage_options)
     if storage_options:
         raise ValueError(
-            f"storage_options are for remote stores, which this version does not have, got "
-            f"{sorted(storage_options)} for store={store!r}. Leave them out."
+            f"storage_options are for stores behind a URL, got {sorted(storage_options)} for "
+            f"store={store!r}. Leave them out."
         )
     if store is None:
         return MemoryStore()
     if isinstance(store, MemoryStore):
         return store
-    path = os.fspath(store) if isinstance(store, str | os.PathLike) else None
     if not isinstance(path, str):
         raise TypeError(f"store must be {_STORES}, got {store!r} of type {type(store).__name__}.")
-    if not path or "://" in path:
+    if not path:
         raise ValueError(f"store must be {_STORES}, got {path!r}.")
     return LocalFolder(path)
 

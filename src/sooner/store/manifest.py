@@ -44,6 +44,10 @@ class Manifest:
     """Of the blocks' elements, little-endian, as NumPy names it: ``"<f8"``."""
     source_dtype: str
     """Of the matrix that was encoded, likewise."""
+    layout: str
+    """``"dense"``: one array per block, or ``"csr"``: three per block, for a sparse matrix."""
+    holds: str
+    """``"coded"``: the n coded blocks, or ``"data"``: the k data blocks, which tasks encode."""
     block_rows: int
     """Rows of each block: those of the matrix, shared among k and rounded up."""
     slab_rows: int
@@ -120,17 +124,55 @@ class Manifest:
 
     @property
     def n_slabs(self) -> int:
-        """Row slabs of each block."""
-        return -(-self.block_rows // self.slab_rows)
+        """Row slabs of each block; of a sparse one, 1."""
+        return -(-self.block_rows // self.slab_rows) if self.layout == "dense" else 1
+
+    def entries(self, place: int) -> int:
+        """Numbers in one of the objects of a sparse matrix.
+
+        Parameters
+        ----------
+        place
+            Which object.
+
+        Returns
+        -------
+        int
+            How many.
+        """
+        itemsize = np.dtype(self.sparse_parts()[place % 3][1]).itemsize
+        return (self.blocks[place].size - self.header_bytes) // itemsize
+
+    def sparse_parts(self) -> tuple[tuple[str, str], ...]:
+        """Names and element types of the three arrays of a sparse block, as SciPy has them.
+
+        Returns
+        -------
+        tuple of (str, str)
+            In the order of the objects.
+        """
+        indices = "<i4" if self.shape[1] <= np.iinfo(np.int32).max else "<i8"
+        return ("data", self.dtype), ("indices", indices), ("indptr", "<i8")
 
     def _check(self) -> None:
         """Hold the fields against each other; whoever computes a checksum can still be wrong."""
-        size = self.header_bytes + (self.block_rows * self.shape[1] * np.dtype(self.dtype).itemsize)
-        for block in self.blocks:
-            if block.size != size or len(block.crc32c) != self.n_slabs:
-                raise ValueError(f"{block.name} does not fit the shape of the matrix")
+        if self.layout not in {"dense", "csr"} or self.holds not in {"coded", "data"}:
+            raise ValueError(f"its layout is {self.layout!r} and it holds {self.holds!r}")
+        for place, block in enumerate(self.blocks):
             if not block.name or "/" in block.name or "\\" in block.name:
                 raise ValueError(f"a block is named {block.name!r}, which is not beside it")
+            if not self._fits(place, block):
+                raise ValueError(f"{block.name} does not fit the shape of the matrix")
+
+    def _fits(self, place: int, block: Block) -> bool:
+        nbytes = block.size - self.header_bytes
+        if self.layout == "dense":
+            row_bytes = self.shape[1] * np.dtype(self.dtype).itemsize
+            return nbytes == self.block_rows * row_bytes and len(block.crc32c) == self.n_slabs
+        entries = self.entries(place)
+        first = place - place % 3
+        expected = self.entries(first) if place % 3 < 2 else self.block_rows + 1
+        return entries == expected and len(block.crc32c) == -(-entries // self.slab_rows)
 
 
 def read_manifest(location: Location) -> Manifest:

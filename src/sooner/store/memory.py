@@ -37,6 +37,11 @@ class MemoryStore:
     def __str__(self) -> str:
         return self._name
 
+    @property
+    def folder(self) -> None:
+        """Memory does not outlive an interruption."""
+        return
+
     def prepare(self, nbytes: int) -> None:
         """Do nothing: memory needs no preparation."""
 
@@ -44,9 +49,10 @@ class MemoryStore:
         """Add bytes to an object that is not visible yet."""
         self._growing.setdefault(name, bytearray()).extend(data)
 
-    def finish(self, name: str) -> None:
-        """Make an object visible, and from now on constant."""
-        self._objects[name] = bytes(self._growing.pop(name))
+    def finish(self, names: Iterable[str]) -> None:
+        """Make objects visible, and from now on constant."""
+        for name in names:
+            self._objects[name] = bytes(self._growing.pop(name))
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove objects; who has one already keeps it."""
@@ -54,12 +60,14 @@ class MemoryStore:
             self._growing.pop(name, None)
             self._objects.pop(name, None)
 
-    def commit(self, manifest: bytes, *, overwrite: bool) -> None:
+    def commit(self, manifest: bytes, *, overwrite: bool) -> bytes | None:
         """Keep the manifest, in one step."""
+        old = self._objects.get(MANIFEST)
         if overwrite:
             self._objects[MANIFEST] = manifest
         elif self._objects.setdefault(MANIFEST, manifest) is not manifest:
             raise StoreExistsError(taken(self))
+        return old
 
     def read_manifest(self) -> bytes:
         """Give the contents of the manifest."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 import operator
 from typing import TYPE_CHECKING, Any
 
@@ -10,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from sooner._types import Array
 
-__all__ = ["Panels"]
+__all__ = ["Panels", "checked_dtype"]
 
 _FLOATS = frozenset({np.float16, np.float32, np.float64, np.complex64, np.complex128})
 
@@ -20,7 +21,8 @@ class Panels:
 
     NumPy arrays of any strides and byte order are looked at in place; objects that have
     ``shape``, ``dtype`` and slices (HDF5 and Zarr datasets, dask arrays) are sliced, and each
-    slice made an array; anything else, such as a list of rows, is made an array at once.
+    slice made an array; so are pandas frames of numbers; anything else, such as a list of rows,
+    is made an array at once.
 
     Parameters
     ----------
@@ -30,7 +32,7 @@ class Panels:
     Raises
     ------
     TypeError
-        If it does not hold numbers, or numbers of more than 64 bits a component, or is sparse.
+        If it does not hold numbers, or numbers of more than 64 bits a component.
     ValueError
         If it does not have two dimensions, or has masked entries.
 
@@ -45,20 +47,35 @@ class Panels:
     """
 
     def __init__(self, A: Any) -> None:
-        if hasattr(A, "toarray") and hasattr(A, "nnz"):
-            raise TypeError(
-                f"A must be dense, got a sparse {type(A).__name__}. Pass A.toarray() if it fits."
-            )
         if isinstance(A, np.ma.MaskedArray) and np.ma.is_masked(A):
             raise ValueError(
                 "A must not have masked entries, since encoding adds rows to each other. "
                 "Fill them, for example A.filled(0)."
             )
+        if hasattr(A, "iloc") and hasattr(A, "dtypes") and len(A.shape) == 2:
+            A = _Frame(A)
         if isinstance(A, np.ndarray) or not _is_sliceable(A):
             A = np.asarray(A)  # a view of subclasses such as np.matrix and np.memmap
         self._matrix = A
-        self.dtype: np.dtype[np.generic] = _checked_dtype(np.dtype(A.dtype))
+        self.threadsafe = isinstance(A, np.ndarray)
+        self.dtype: np.dtype[np.generic] = checked_dtype(np.dtype(A.dtype))
         self.shape: tuple[int, int] = _checked_shape(A.shape)
+
+    @property
+    def chunks(self) -> tuple[int, int]:
+        """Rows and columns that are read together, whichever of them are wanted."""
+        chunks = getattr(self._matrix, "chunks", None)
+        if isinstance(self._matrix, np.ndarray):
+            down, right = self._matrix.strides
+            by_columns = _is_mapped(self._matrix) and abs(down) < abs(right)
+            return (max(1, mmap.PAGESIZE // max(1, abs(down))), 1) if by_columns else (1, 1)
+        if not isinstance(chunks, tuple) or len(chunks) != 2:  # none, or not known
+            return 1, 1
+        # dask has a tuple of sizes for each axis
+        rows, columns = (
+            max(size, default=1) if isinstance(size, tuple) else size for size in chunks
+        )
+        return max(1, int(rows)), max(1, int(columns))
 
     def read(self, first_row: int, last_row: int, first_column: int, last_column: int) -> Array:
         """Give a panel.
@@ -94,6 +111,38 @@ class Panels:
         return panel
 
 
+class _Frame:
+    """A pandas frame of numbers, looked at as an array without being made one."""
+
+    def __init__(self, frame: Any) -> None:
+        for name, dtype in frame.dtypes.items():
+            if not isinstance(dtype, np.dtype) or dtype.kind not in "biufc":
+                raise TypeError(
+                    f"the columns of A must hold numbers, got column {name!r} of dtype {dtype}. "
+                    f"Leave it out, or convert it, for example "
+                    f"A.astype({{{name!r}: 'float64'}})."
+                )
+        self._frame = frame
+        self.shape: tuple[int, int] = frame.shape
+        # what all columns fit into, as pandas would find it for the whole frame
+        self.dtype = np.result_type(*frame.dtypes) if frame.shape[1] else np.dtype(np.float64)
+
+    def __getitem__(self, index: Any) -> Array:
+        part = self._frame.iloc[index]
+        values: Array = part.to_numpy(dtype=self.dtype)
+        return values
+
+
+def _is_mapped(array: Array) -> bool:
+    """Whether an array lies in a file."""
+    base: Any = array
+    while isinstance(base, np.ndarray):
+        if isinstance(base, np.memmap):
+            return True
+        base = base.base
+    return isinstance(base, mmap.mmap)
+
+
 def _is_sliceable(A: Any) -> bool:
     """Whether `A` says what it is before it is read, and can be read in parts."""
     return (
@@ -103,7 +152,24 @@ def _is_sliceable(A: Any) -> bool:
     )
 
 
-def _checked_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+def checked_dtype(dtype: np.dtype[np.generic]) -> np.dtype[np.generic]:
+    """Refuse what holds no numbers, or more precise ones than blocks can.
+
+    Parameters
+    ----------
+    dtype
+        Of a matrix.
+
+    Returns
+    -------
+    dtype
+        The same.
+
+    Raises
+    ------
+    TypeError
+        If it cannot be encoded.
+    """
     if dtype.kind not in "biu" and dtype.type not in _FLOATS:
         raise TypeError(
             f"A must hold booleans, integers, or real or complex numbers of at most 64 bits a "

@@ -2,32 +2,42 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
+import json
+import logging
+import os
 import secrets
-from typing import TYPE_CHECKING
+from concurrent.futures import ThreadPoolExecutor
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sooner.errors import StoreExistsError, StoreFormatError, StoreNotFoundError
+from sooner.errors import StoreError, StoreExistsError, StoreFormatError, StoreNotFoundError
+from sooner.store.journal import Journal, interrupted
 from sooner.store.location import taken
-from sooner.store.manifest import Block, read_manifest
+from sooner.store.manifest import Block, Manifest, read_manifest
 from sooner.store.slabs import checksum
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from pathlib import Path
     from types import TracebackType
 
     from sooner._types import Array
     from sooner.store.location import Location
-    from sooner.store.manifest import Manifest
 
-__all__ = ["BlockWriter", "refuse_existing"]
+__all__ = ["BlockWriter", "npy_header", "publish", "refuse_existing", "usable_cores"]
+
+logger = logging.getLogger(__name__)
 
 
 class BlockWriter:
     """Appends to the n blocks of one encoding; whatever is not committed is removed.
 
     The names of the blocks hold a random *generation*, so that an encoding never writes where
-    another one writes or is read.
+    another one writes or is read.  In a local folder a journal says which slabs are finished;
+    what a killed writer of the same encoding left there is taken up.
 
     Parameters
     ----------
@@ -41,6 +51,8 @@ class BlockWriter:
         Of each, little-endian.
     slab_rows
         Rows of a slab.
+    facts
+        What else must be the same for an interrupted encoding to be taken up, as JSON values.
     """
 
     def __init__(
@@ -51,27 +63,53 @@ class BlockWriter:
         shape: tuple[int, int],
         dtype: np.dtype[np.generic],
         slab_rows: int,
+        facts: Mapping[str, Any],
     ) -> None:
-        self.generation = secrets.token_hex(6)
-        self.header_bytes = len(header := _header(shape, dtype))
+        self._header = npy_header(shape, dtype)
+        self.header_bytes = len(self._header)
         self._location = location
-        self._names = [f"block-{index:05d}-{self.generation}.npy" for index in range(n)]
-        self._size = self.header_bytes + shape[0] * shape[1] * dtype.itemsize
-        self._header = header
+        self._n = n
+        self._row_bytes = shape[1] * dtype.itemsize
+        self._size = self.header_bytes + shape[0] * self._row_bytes
         self._slab_rows = slab_rows
-        # A slab without columns is never written to; the checksum of no bytes is 0.
-        self._crc32c = np.zeros((n, -(-shape[0] // slab_rows)), dtype=np.uint32)
+        self._n_slabs = -(-shape[0] // slab_rows)
+        own = {"n": n, "shape": shape, "dtype": dtype.str, "slab_rows": slab_rows}
+        self._facts = json.loads(json.dumps({**facts, **own}))  # as a journal gives them back
+        self._journal: Journal | None = None
         self._committed = False
+        self._begin()
+
+    def _begin(self) -> None:
+        """Take a generation of its own."""
+        self.generation = secrets.token_hex(6)
+        self._names = _names(self._n, self.generation)
+        # A slab without columns is never written to; the checksum of no bytes is 0.
+        self._crc32c = np.zeros((self._n, self._n_slabs), dtype=np.uint32)
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all blocks, their headers included."""
+        return self._size * self._n
+
+    @property
+    def finished(self) -> list[str]:
+        """The fingerprint up to each slab that is written already."""
+        return [] if self._journal is None else [mark for _, mark in self._journal.slabs]
 
     def __enter__(self) -> BlockWriter:
         try:
-            self._location.prepare(self._size * len(self._names))
-            for name in self._names:
-                self._location.append(name, self._header)
+            there = self._take_up()
+            self._location.prepare(self.nbytes - there)
+            if not there:
+                self._write_headers()
         except BaseException:
-            self._location.discard(self._names)
+            self._remove()
             raise
         return self
+
+    def _write_headers(self) -> None:
+        for name in self._names:
+            self._location.append(name, self._header)
 
     def __exit__(
         self,
@@ -79,8 +117,69 @@ class BlockWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self._committed:
-            self._location.discard(self._names)
+        if self._committed:
+            if self._journal is not None:
+                self._journal.remove()
+        else:
+            self._remove()
+
+    def _remove(self) -> None:
+        if self._journal is not None:
+            self._journal.remove()
+        self._location.discard(self._names)
+
+    def _take_up(self) -> int:
+        """Go on where a killed writer of the same encoding stopped; gives the bytes it wrote."""
+        folder = self._location.folder
+        if folder is None:
+            return 0
+        with contextlib.suppress(StoreError):
+            committed = read_manifest(self._location).generation
+            # It was killed after its last step: all that is left to do is to say so.
+            (folder / f"encoding-{committed}.journal").unlink(missing_ok=True)
+        for journal in interrupted(folder):
+            generation = str(journal.facts.pop("generation", ""))
+            names = _names(int(journal.facts.get("n", 0)), generation)
+            if self._journal is None and journal.facts == self._facts:
+                n_slabs = self._recover(journal, folder, names)
+                if n_slabs:
+                    self._journal, self.generation, self._names = journal, generation, names
+                    logger.info(
+                        "taking up an encoding that was interrupted: %d of %d slabs are there, "
+                        "in %s",
+                        *(n_slabs, self._n_slabs, self._location),
+                    )
+                    continue
+            journal.remove()
+            self._location.discard(names)
+        if self._journal is None:
+            return 0
+        return self._n * (folder / f"{self._names[0]}.tmp").stat().st_size
+
+    def _recover(self, journal: Journal, folder: Path, names: list[str]) -> int:
+        """Bring blocks back to their last common intact slab; gives the number of slabs."""
+        for name in names:
+            if (folder / name).exists():  # it was killed while giving them their names
+                (folder / name).replace(folder / f"{name}.tmp")
+        paths = [folder / f"{name}.tmp" for name in names]
+        slab_bytes = self._slab_rows * self._row_bytes
+        n_slabs = journal.intact_slabs(paths, self._header, slab_bytes)
+        if n_slabs:
+            for path in paths:
+                with path.open("rb+") as file:
+                    file.truncate(min(self._size, self.header_bytes + n_slabs * slab_bytes))
+            journal.cut(n_slabs)
+            for slab, (crc32c, _) in enumerate(journal.slabs):
+                self._crc32c[:, slab] = crc32c
+        return n_slabs
+
+    def restart(self) -> None:
+        """Throw away what was taken up, and begin anew."""
+        self._remove()
+        self._journal = None
+        self._begin()
+        self._location.prepare(self.nbytes)
+        self._write_headers()
 
     def append(self, first_row: int, blocks: Array) -> None:
         """Append to every block.
@@ -93,9 +192,32 @@ class BlockWriter:
             What follows in row-major order, C-contiguous, shape (n, ...).
         """
         slab = first_row // self._slab_rows
-        for name, block, crc32c in zip(self._names, blocks, self._crc32c, strict=True):
-            self._location.append(name, block.reshape(-1).view(np.uint8).data)
-            crc32c[slab] = checksum(block, int(crc32c[slab]))
+
+        def write(index: int) -> None:
+            block = blocks[index]
+            self._location.append(self._names[index], block.reshape(-1).view(np.uint8).data)
+            self._crc32c[index, slab] = checksum(block, int(self._crc32c[index, slab]))
+
+        with ThreadPoolExecutor(usable_cores()) as pool:
+            list(pool.map(write, range(self._n)))
+
+    def finish_slab(self, slab: int, fingerprint: str) -> None:
+        """Note that a slab is complete in every block.
+
+        Parameters
+        ----------
+        slab
+            Which one.
+        fingerprint
+            Of the matrix up to there.
+        """
+        folder = self._location.folder
+        if folder is None:
+            return
+        if self._journal is None and slab == 0:
+            self._journal = Journal.create(folder, {**self._facts, "generation": self.generation})
+        if self._journal is not None:
+            self._journal.append(self._crc32c[:, slab].tolist(), fingerprint)
 
     def finish(self) -> tuple[Block, ...]:
         """Make every block durable.
@@ -105,8 +227,7 @@ class BlockWriter:
         tuple of Block
             The blocks, for the manifest.
         """
-        for name in self._names:
-            self._location.finish(name)
+        self._location.finish(self._names)
         return tuple(
             Block(name, self._size, tuple(crc32c.tolist()))
             for name, crc32c in zip(self._names, self._crc32c, strict=True)
@@ -127,16 +248,30 @@ class BlockWriter:
         OSError
             If it cannot be written, or is there already; then nothing is committed.
         """
-        old = _old_blocks(self._location) if overwrite else ()
         # Interrupted from here on, nobody can tell whether the manifest is there: then stray
         # blocks are better than a manifest without any.
         self._committed = True
         try:
-            self._location.commit(manifest.to_json(), overwrite=overwrite)
+            publish(self._location, manifest, overwrite=overwrite)
         except OSError:
             self._committed = False
             raise
-        self._location.discard(block.name for block in old)
+
+
+def publish(location: Location, manifest: Manifest, *, overwrite: bool) -> None:
+    """Write a manifest, and remove the blocks that the one before it named.
+
+    Parameters
+    ----------
+    location
+        The store.
+    manifest
+        The manifest.
+    overwrite
+        Replace one that is there already.
+    """
+    old = location.commit(manifest.to_json(), overwrite=overwrite)
+    location.discard(block.name for block in _blocks(old, location))
 
 
 def refuse_existing(location: Location) -> None:
@@ -166,14 +301,46 @@ def refuse_existing(location: Location) -> None:
     raise StoreExistsError(taken(location, holds))
 
 
-def _old_blocks(location: Location) -> tuple[Block, ...]:
+def _blocks(manifest: bytes | None, location: Location) -> tuple[Block, ...]:
+    """Give the blocks that a manifest names; none if it is none."""
+    if manifest is None:
+        return ()
     try:
-        return read_manifest(location).blocks
-    except (StoreNotFoundError, StoreFormatError):
-        return ()  # nothing there, or nothing that says which files are its own
+        return Manifest.from_json(manifest, str(location)).blocks
+    except StoreFormatError:
+        return ()  # nothing that says which files are its own
 
 
-def _header(shape: tuple[int, int], dtype: np.dtype[np.generic]) -> bytes:
+def usable_cores() -> int:
+    """Give the number of cores that this process may use.
+
+    Returns
+    -------
+    int
+        At least one.
+    """
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def _names(n: int, generation: str) -> list[str]:
+    return [f"block-{index:05d}-{generation}.npy" for index in range(n)]
+
+
+def npy_header(shape: tuple[int, ...], dtype: np.dtype[np.generic]) -> bytes:
+    """Give what a ``.npy`` file of a row-major array begins with.
+
+    Parameters
+    ----------
+    shape
+        Of the array.
+    dtype
+        Of the array.
+
+    Returns
+    -------
+    bytes
+        The header, NumPy format 1.0.
+    """
     buffer = io.BytesIO()
     np.lib.format.write_array_header_1_0(
         buffer, {"descr": dtype.str, "fortran_order": False, "shape": shape}
