@@ -47,7 +47,7 @@ def test_it_says_what_there_is():
     assert fields["sooner_version"] == __version__
     assert len(fields["blocks"]) == 4
     assert fields["blocks"][2]["name"] == f"block-00002-{fields['generation']}.npy"
-    assert WRITTEN.decode("ascii").count("\n") == 16 + 4 + 4  # fields, blocks, brackets
+    assert WRITTEN.decode("ascii").count("\n") == 17 + 4 + 4  # fields, blocks, brackets
 
 
 @given(st.integers(0, len(WRITTEN) - 1), st.integers(0, 7))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import logging
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
@@ -14,8 +15,10 @@ from sooner.codes.base import Code
 from sooner.codes.side_by_side import SideBySide
 from sooner.jobs.encoding_dense import DenseEncoder
 from sooner.jobs.encoding_request import Request
+from sooner.jobs.encoding_scales import with_exponents
 from sooner.jobs.encoding_sparse import encode_sparse, is_sparse
 from sooner.store.coded_matrix import CodedMatrix
+from sooner.store.gram import packed
 from sooner.store.location import as_location
 from sooner.store.panels import Panels
 from sooner.store.promotion import coded_dtype, little_endian
@@ -54,6 +57,8 @@ def encode(
     max_memory: int = 1 << 28,
     nonfinite: str = "raise",
     where: str = "driver",
+    exponents: bool = True,
+    gram: bool = False,
     overwrite: bool = False,
     progress: Progress | None = None,
     storage_options: Mapping[str, Any] | None = None,
@@ -93,6 +98,14 @@ def encode(
         each task adds up those of its part when it runs, which suits a matrix that changes often:
         less is written, and more is read (`CodedMatrix.read_amplification`).  It takes a code
         of small parts, such as `SideBySide`, and a lost data block loses all tasks that read it.
+    exponents
+        See first whether the data blocks differ widely in size, more than a thousandfold, and if
+        so divide them by powers of two before they are added: a large one would hide the digits of
+        the others.  Reads A once more; False does not.  Integers need none.
+    gram
+        Keep the inner products of the data blocks, for ``estimator="gram"``: the best estimate
+        of rows that resemble each other, such as those of images.  Costs k multiplications per
+        number of A and about 2.7 k (k + 1) bytes; for dense matrices.
     overwrite
         Replace what is in the store; whoever reads the old blocks then finds them missing, and
         never new ones in their place.
@@ -152,16 +165,27 @@ def encode(
         overwrite=overwrite,
         progress=progress,
         slab_bytes=_SLAB_BYTES,
+        exponents=exponents,
+        gram=gram,
     )
-    manifest = encode_sparse(A, request) if is_sparse(A) else _encode_dense(A, request)
+    if gram and is_sparse(A):
+        raise ValueError("gram=True is for dense matrices, got a sparse one. Leave it out.")
+    if is_sparse(A):
+        manifest = encode_sparse(A, request)
+    else:
+        manifest, code = _encode_dense(A, request)
     coded = CodedMatrix(request.location, manifest, code)
     logger.info("encoded %s, %.1f MB, in %s", _sizes(coded), coded.nbytes / 1e6, request.location)
     return coded
 
 
-def _encode_dense(A: Any, request: Request) -> Manifest:
-    """Write a dense matrix."""
+def _encode_dense(A: Any, request: Request) -> tuple[Manifest, Code]:
+    """Write a dense matrix; gives the code that wrote it, maybe with exponents."""
     panels = Panels(A)
+    if request.exponents:
+        request = dataclasses.replace(
+            request, code=with_exponents(request.code, panels, request.max_memory)
+        )
     code, location = request.code, request.location
     dtype = coded_dtype(panels.dtype, code, request.dtype)
     if not request.overwrite:
@@ -183,6 +207,7 @@ def _encode_dense(A: Any, request: Request) -> Manifest:
             "code": code.spec(),
             "holds": request.holds,
             "check": request.check,
+            "gram": request.gram,
             "sooner_version": __version__,
         },
     )
@@ -201,11 +226,12 @@ def _encode_dense(A: Any, request: Request) -> Manifest:
             slab_rows=encoder.slab_rows,
             header_bytes=writer.header_bytes,
             fingerprint=encoder.fingerprint.hexdigest(),
+            gram="" if encoder.gram is None else packed(encoder.gram),
             generation=writer.generation,
             blocks=writer.finish(),
         )
         writer.commit(manifest, overwrite=request.overwrite)
-    return manifest
+    return manifest, code
 
 
 def block_layout(
@@ -250,6 +276,7 @@ def _dense_encoder(panels: Panels, dtype: np.dtype[Any], request: Request) -> De
         coded=request.holds == "coded",
         check=request.check,
         max_memory=request.max_memory,
+        gram=request.gram,
     )
 
 

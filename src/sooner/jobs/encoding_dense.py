@@ -62,6 +62,8 @@ class DenseEncoder:
         Whether to refuse what is not finite.
     max_memory
         Bytes to take at most.
+    gram
+        Whether to sum up the inner products of the data blocks.
 
     Raises
     ------
@@ -79,12 +81,14 @@ class DenseEncoder:
         coded: bool,
         check: bool,
         max_memory: int,
+        gram: bool = False,
     ) -> None:
         rows, columns = panels.shape
         self.block_rows = -(-rows // code.k)
         self.slab_rows = slab_rows
         self._panels, self._code, self._dtype, self._check = panels, code, dtype, check
         self.fingerprint = Fingerprint(panels.shape, panels.dtype, code.k)
+        self.gram = np.zeros((code.k, code.k)) if gram else None
         # Only 64-bit integers reach beyond what float64 holds; warned of once.
         self._may_round = panels.dtype.kind in "iu" and panels.dtype.itemsize == 8
 
@@ -115,6 +119,8 @@ class DenseEncoder:
     def restart(self) -> None:
         """Begin again: nothing was read."""
         self.fingerprint = Fingerprint(self._panels.shape, self._panels.dtype, self._code.k)
+        if self.gram is not None:
+            self.gram[:] = 0
 
     def pieces(self, slab: int) -> Iterator[Piece]:
         """Cut a slab of every block into pieces; one narrower than its block has one row.
@@ -152,6 +158,10 @@ class DenseEncoder:
         """
         data = _part(self._data, piece)
         beyond = [place for place in self._each_block(self._fill, data, piece) if place]
+        if self.gram is not None:
+            flat = data.reshape(len(data), -1)
+            with np.errstate(all="ignore"):
+                self.gram += (flat @ flat.conj().T).real
         if beyond and self._may_round:
             self._may_round = False
             self._warn_of_rounding(*beyond[0])
@@ -190,7 +200,10 @@ class DenseEncoder:
         piece
             Which piece.
         """
-        self._each_block(self._take_note, _part(self._data, piece), piece)
+        if self.gram is not None:  # the sums begin with what was written before
+            self.fill(piece)
+        else:
+            self._each_block(self._take_note, _part(self._data, piece), piece)
 
     def _each_block(
         self, call: Callable[[Array, int, Piece], T], blocks: Array, piece: Piece

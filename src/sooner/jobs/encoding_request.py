@@ -44,6 +44,10 @@ class Request:
     """Called with what is done, and with all there is to do."""
     slab_bytes: int
     """What a slab should measure."""
+    exponents: bool
+    """Whether blocks of very different size get exponents."""
+    gram: bool
+    """Whether to keep the inner products of the data blocks."""
 
     @property
     def n_stored(self) -> int:

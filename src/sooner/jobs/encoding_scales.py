@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 if TYPE_CHECKING:
     from sooner._types import Array, Indices
+    from sooner.codes.base import Code
     from sooner.store.panels import Panels
 
-__all__ = ["block_exponents"]
+__all__ = ["block_exponents", "with_exponents"]
+
+_log = logging.getLogger(__name__)
 
 _ALIKE = 1024.0
 """Ratio of the largest to the smallest block up to which nothing is done: three digits at most."""
@@ -18,7 +22,37 @@ _ALIKE = 1024.0
 _PANEL_BYTES = 1 << 22
 
 
-def block_exponents(panels: Panels, k: int) -> Indices | None:
+def with_exponents(code: Code, panels: Panels, max_memory: int) -> Code:
+    """Give the code with exponents for the blocks of a matrix, if they differ widely.
+
+    Parameters
+    ----------
+    code
+        The code.
+    panels
+        The matrix.
+    max_memory
+        Bytes to read at a time, at most.
+
+    Returns
+    -------
+    Code
+        The code, or one with exponents.
+    """
+    exponents = block_exponents(panels, code.k, max_memory)
+    if exponents is None:
+        return code
+    try:
+        scaled = code.with_scales(exponents)
+    except ValueError as error:  # a systematic code
+        _log.warning("data blocks of very different size lose digits: %s", error)
+        return code
+    if scaled is not code:
+        _log.info("data blocks differ in size by 2**%d: they get exponents", np.ptp(exponents))
+    return scaled
+
+
+def block_exponents(panels: Panels, k: int, max_memory: int = _PANEL_BYTES) -> Indices | None:
     """Powers of two by which data blocks are divided before they are added.
 
     Parameters
@@ -27,6 +61,8 @@ def block_exponents(panels: Panels, k: int) -> Indices | None:
         The matrix.
     k
         Data blocks.
+    max_memory
+        Bytes to read at a time, at most.
 
     Returns
     -------
@@ -36,9 +72,9 @@ def block_exponents(panels: Panels, k: int) -> Indices | None:
     """
     if panels.dtype.kind not in "fc" or 0 in panels.shape:
         return None
-    sizes = _largest_entries(panels, k)
+    sizes = _largest_entries(panels, k, min(max_memory, _PANEL_BYTES))
     present = sizes[(sizes > 0) & np.isfinite(sizes)]
-    if not present.size or present.max() <= _ALIKE * present.min():
+    if not present.size or present.max() / _ALIKE <= present.min():
         return None
     typical = np.median(present)
     exponents = np.zeros(k, dtype=np.intp)
@@ -47,17 +83,25 @@ def block_exponents(panels: Panels, k: int) -> Indices | None:
     return exponents
 
 
-def _largest_entries(panels: Panels, k: int) -> Array:
+def _largest_entries(panels: Panels, k: int, max_bytes: int) -> Array:
     """Largest absolute value of each data block, shape (k,); one pass over the matrix."""
     rows, columns = panels.shape
     block_rows = -(-rows // k)
-    height = max(1, _PANEL_BYTES // (columns * panels.dtype.itemsize))
+    width = max(1, min(columns, max_bytes // panels.dtype.itemsize))
+    height = max(1, max_bytes // (width * panels.dtype.itemsize))
     sizes = np.zeros(k)
     for block in range(k):
         end = min((block + 1) * block_rows, rows)
-        for first in range(block * block_rows, end, height):
-            panel = panels.read(first, min(first + height, end), 0, columns)
-            parts = [panel.real, panel.imag] if panel.dtype.kind == "c" else [panel]
-            for part in parts:  # no absolute values: they would be a copy
-                sizes[block] = max(sizes[block], float(part.max()), -float(part.min()))
+        for row in range(block * block_rows, end, height):
+            for column in range(0, columns, width):
+                panel = panels.read(
+                    row, min(row + height, end), column, min(column + width, columns)
+                )
+                sizes[block] = max(sizes[block], _largest_entry(panel))
     return sizes
+
+
+def _largest_entry(panel: Array) -> float:
+    """Largest absolute value, without an array of absolute values."""
+    parts = [panel.real, panel.imag] if panel.dtype.kind == "c" else [panel]
+    return max(max(float(part.max()), -float(part.min())) for part in parts)

@@ -95,6 +95,7 @@ def encode_sparse(A: Any, request: Request) -> Manifest:
             if request.progress is not None:
                 request.progress(done, encoder.n_parts)
         manifest = request.manifest(
+            gram="",
             shape=encoder.shape,
             dtype=dtype.str,
             source_dtype=little_endian(source_dtype).str,

@@ -14,7 +14,7 @@ from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any
 
 from sooner import policy
-from sooner.errors import WorkerLostError
+from sooner.errors import BlockLostError, WorkerLostError
 from sooner.jobs.answer import Answer
 from sooner.jobs.estimate import Estimate
 from sooner.jobs.failure import failure, not_exact
@@ -116,8 +116,6 @@ class Job:
         if self._is_settled():  # an empty product
             self._settle()
 
-    # What the user sees ------------------------------------------------------------------
-
     def __iter__(self) -> Iterator[Estimate]:
         """Give an estimate after each finished task; the last is exact, or of the last moment."""
         told = 0
@@ -218,8 +216,6 @@ class Job:
             f"{self._answer.decoder.n_missing} or more needed>"
         )
 
-    # The loop ----------------------------------------------------------------------------
-
     def _look(self) -> None:
         """Take in all that has come by now; never wait."""
         while not self._is_settled() and self._step(0.0):
@@ -267,7 +263,11 @@ class Job:
             # The executor has told who killed which worker; one line is enough.
             self._repeat(record, str(error) or "it was cancelled", logging.INFO)
         except BaseException as error:
-            self._raised(record, error)
+            record.outcome = "raised"
+            self._first_error = self._first_error or error
+            # Reading has tried again where that could help: a lost block stays lost.
+            for_good = isinstance(error, BlockLostError)
+            self._repeat(record, f"{type(error).__name__}: {error}", for_good=for_good)
         else:
             self._available(future, record, output)
 
@@ -299,16 +299,17 @@ class Job:
         if self._answer.is_exact:
             self._settle()
 
-    def _raised(self, record: TaskRecord, error: BaseException) -> None:
-        record.outcome = "raised"
-        if self._first_error is None:
-            self._first_error = error
-        self._repeat(record, f"{type(error).__name__}: {error}")
-
-    def _repeat(self, record: TaskRecord, reason: str, level: int = logging.WARNING) -> None:
+    def _repeat(
+        self,
+        record: TaskRecord,
+        reason: str,
+        level: int = logging.WARNING,
+        *,
+        for_good: bool = False,
+    ) -> None:
         """Log one line for the failure, and submit the task again if it is allowed."""
         record.error = reason
-        left = self._retries - record.attempt
+        left = 0 if for_good else self._retries - record.attempt
         _log.log(
             level,
             "%s: %s; %s",
@@ -381,8 +382,6 @@ class Job:
         self._references.clear()
         if self._owns_executor:
             self._executor.close()
-
-    # What is known -----------------------------------------------------------------------
 
     def _is_settled(self) -> bool:
         return self._answer.is_exact or bool(self._failure or self._stopped)

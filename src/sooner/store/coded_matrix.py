@@ -11,11 +11,14 @@ from sooner import _checks
 from sooner.codes import SideBySide, from_spec
 from sooner.errors import StoreFormatError
 from sooner.store import slabs
+from sooner.store.gram import unpacked
 from sooner.store.location import MANIFEST, as_location
 from sooner.store.manifest import read_manifest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
+
+    from numpy.typing import NDArray
 
     from sooner._types import Array
     from sooner.codes.base import Code
@@ -93,6 +96,15 @@ class CodedMatrix:
     def fingerprint(self) -> str:
         """SHA-256 of the matrix that was encoded: shape, element type and values."""
         return self._manifest.fingerprint
+
+    @functools.cached_property
+    def gram(self) -> NDArray[np.float64] | None:
+        """Inner products of the data blocks over the largest of them, shape (k, k).
+
+        None unless they were kept (``encode(..., gram=True)``).
+        """
+        text = self._manifest.gram
+        return unpacked(text, self._code.k) if text else None
 
     @property
     def location(self) -> str:

@@ -58,6 +58,8 @@ class Manifest:
     """All that rebuilds the code."""
     fingerprint: str
     """SHA-256 of the matrix that was encoded (`sooner.store.fingerprint`)."""
+    gram: str
+    """Inner products of the data blocks (`sooner.store.gram`); empty if they were not kept."""
     generation: str
     """Random; part of the blocks' names, so that no two encodings share any."""
     created: str
