@@ -53,7 +53,7 @@ def killed(folder, last, A=A, code=CODE, **options):
     child = fork()
     if not child:
         try:
-            encode(Rows(A, last), code, folder, max_memory=2000, **options)
+            encode(Rows(A, last), code, folder, max_memory=2000, exponents=False, **options)
         finally:
             os._exit(1)
     assert os.waitpid(child, 0)[1] == signal.SIGKILL
