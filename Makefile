@@ -4,14 +4,15 @@ VENV := .venv
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SHARED ?= ../shared
+ENGINE ?= local
 
 .PHONY: help demo test check bench docs dist sanitize fmt clean lock
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
-demo: $(READY)  ## the main job on real data; writes timeline.png and picture.png here
-	$(BIN)/sooner demo
+demo: $(READY)  ## the main job on real data; ENGINE=dask, ray or lithops; writes two pictures here
+	$(BIN)/sooner demo --engine $(ENGINE)
 
 test: $(READY)  ## all tests, the docs' examples included
 	$(BIN)/python -m pytest

@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
+import importlib
 import logging
 import multiprocessing
 import os
@@ -38,6 +39,10 @@ def nothing(_):
     return None
 
 
+def nothing_with_numpy(_):
+    importlib.import_module("numpy")  # each call is a new process, and a product needs NumPy
+
+
 def take_all(futures):
     for future in concurrent.futures.as_completed(futures):
         future.result()
@@ -54,8 +59,9 @@ def local():
 @contextlib.contextmanager
 def threads():
     with concurrent.futures.ThreadPoolExecutor(SLOTS) as pool:
-        yield lambda: PoolExecutor(pool), lambda n: take_all(
-            [pool.submit(nothing, i) for i in range(n)]
+        yield (
+            lambda: PoolExecutor(pool),
+            lambda n: take_all([pool.submit(nothing, i) for i in range(n)]),
         )
 
 
@@ -63,8 +69,9 @@ def threads():
 def processes():
     context = multiprocessing.get_context("forkserver")
     with concurrent.futures.ProcessPoolExecutor(SLOTS, mp_context=context) as pool:
-        yield lambda: PoolExecutor(pool), lambda n: take_all(
-            [pool.submit(nothing, i) for i in range(n)]
+        yield (
+            lambda: PoolExecutor(pool),
+            lambda n: take_all([pool.submit(nothing, i) for i in range(n)]),
         )
 
 
@@ -73,10 +80,13 @@ def loky():
     from loky.process_executor import ProcessPoolExecutor
 
     pool = ProcessPoolExecutor(SLOTS, timeout=None)
-    yield lambda: PoolExecutor(pool), lambda n: take_all(
-        [pool.submit(nothing, i) for i in range(n)]
-    )
-    pool.shutdown(wait=False, kill_workers=True)
+    try:
+        yield (
+            lambda: PoolExecutor(pool),
+            lambda n: take_all([pool.submit(nothing, i) for i in range(n)]),
+        )
+    finally:
+        pool.shutdown(wait=False, kill_workers=True)
 
 
 @contextlib.contextmanager
@@ -102,6 +112,7 @@ def dask():
 def ray():
     os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
     os.environ["RAY_AUTH_MODE"] = "disabled"
+    os.environ["RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER"] = "0"  # or it takes the host's address
     import ray as engine
 
     with tempfile.TemporaryDirectory(prefix="ray", ignore_cleanup_errors=True) as folder:
@@ -110,10 +121,13 @@ def ray():
             logging_level=logging.CRITICAL, _node_ip_address="127.0.0.1", _temp_dir=folder,
         )  # fmt: skip
         remote = engine.remote(max_retries=0)(nothing)
-        yield lambda: as_executor(engine), lambda n: take_all(
-            [remote.remote(i).future() for i in range(n)]
-        )
-        engine.shutdown()
+        try:
+            yield (
+                lambda: as_executor(engine),
+                lambda n: take_all([remote.remote(i).future() for i in range(n)]),
+            )
+        finally:
+            engine.shutdown()
 
 
 @contextlib.contextmanager
@@ -121,7 +135,8 @@ def lithops():
     import lithops as engine
 
     def bare(n):
-        functions.get_result(functions.map(nothing, range(n)), show_progressbar=False)
+        calls = functions.map(nothing_with_numpy, range(n))
+        functions.get_result(calls, show_progressbar=False)
 
     localhost = {"runtime": sys.executable, "worker_processes": SLOTS, "version": 1}
     settings = {
@@ -161,7 +176,7 @@ def through_sooner(executor):
 
 def overhead(name, make, bare):
     with make() as executor:
-        for n in SIZES:
+        for n in SIZES if name != "lithops" else SIZES[:1]:
             repeats = 3 if name == "lithops" else 9
             ours = milliseconds_per_task(through_sooner(executor), n, repeats)
             line = f"{name:<10} n={n:<4} sooner {ours:8.3f} ms per task"

@@ -40,7 +40,7 @@ if TYPE_CHECKING:
         WorkerLostError,
         WrongOutputError,
     )
-    from sooner.executors import LocalExecutor, VirtualExecutor, as_executor
+    from sooner.executors import LocalExecutor, RayExecutor, VirtualExecutor, as_executor
     from sooner.jobs import Estimate, Job, encode, matmat, matvec
     from sooner.store import CodedMatrix, MemoryStore, open_coded
     from sooner.trace import TaskRecord, Trace
@@ -48,11 +48,11 @@ if TYPE_CHECKING:
 _HOMES = {
     "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
     "errors": (
-        "BlockLostError JobStoppedError JobTimeoutError MissingExtraError NonFiniteError NotDecodableError "
-        "SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
+        "BlockLostError JobStoppedError JobTimeoutError MissingExtraError NonFiniteError "
+        "NotDecodableError SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
         "TaskFailedError WorkerLostError WrongOutputError"
     ),
-    "executors": "LocalExecutor VirtualExecutor as_executor",
+    "executors": "LocalExecutor RayExecutor VirtualExecutor as_executor",
     "jobs": "Estimate Job encode matmat matvec",
     "store": "CodedMatrix MemoryStore open_coded",
     "trace": "TaskRecord Trace",
@@ -76,6 +76,7 @@ __all__ = [
     "NonFiniteError",
     "NotDecodableError",
     "PolarCode",
+    "RayExecutor",
     "Replication",
     "SideBySide",
     "SoonerError",

@@ -66,4 +66,10 @@ def test_json_is_one_object(invoke):
 def test_options_are_passed_on(invoke, asked, tmp_path):
     invoke("demo", "--tasks", 16, "--dtype", "float64", "--out", tmp_path, "--rng", 5)
     del asked["watch"]
-    assert asked == {"n": 16, "dtype": "float64", "out": str(tmp_path), "rng": 5}
+    assert asked == {"n": 16, "engine": "local", "dtype": "float64", "out": str(tmp_path), "rng": 5}
+
+
+@pytest.mark.parametrize(("engine", "n"), [("dask", 64), ("ray", 16), ("lithops", 16)])
+def test_engines_that_start_a_process_for_each_task_have_fewer(invoke, asked, engine, n):
+    invoke("demo", "--engine", engine)
+    assert (asked["engine"], asked["n"]) == (engine, n)

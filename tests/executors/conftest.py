@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import contextlib
+import importlib
+import logging
+import multiprocessing
 import os
 import select
+import shutil
 import subprocess
 import sys
+import tempfile
 import textwrap
 import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from types import SimpleNamespace
 
 import psutil
 import pytest
 
-from sooner.executors import LocalExecutor
+from sooner.executors import LocalExecutor, PoolExecutor, as_executor
 
 
 class Starts:
@@ -131,3 +138,159 @@ def processes():
 @pytest.fixture
 def scripts():
     return SimpleNamespace(run=run_script, start=start_script)
+
+
+# Engines: each is started once, when a test first asks for it, and ends with the one module that
+# uses it; an executor is made for each test.
+
+SLOTS = 4
+POOL_TIMEOUT = 1.0  # seconds after which a task of a pool gives its slot back
+
+
+def process_pool():
+    context = multiprocessing.get_context("forkserver")  # not fork: this process has threads
+    context.set_forkserver_preload(["sooner.testing.executors"])
+    return ProcessPoolExecutor(SLOTS, mp_context=context)
+
+
+def loky_pool():
+    from loky.process_executor import ProcessPoolExecutor as LokyPool
+
+    return LokyPool(SLOTS, timeout=None)
+
+
+@contextlib.contextmanager
+def dask_cluster(n_workers):
+    import distributed
+
+    with (
+        distributed.LocalCluster(
+            n_workers=n_workers,
+            threads_per_worker=1,
+            host="127.0.0.1",
+            dashboard_address="127.0.0.1:0",
+            worker_dashboard_address="127.0.0.1:0",
+            silence_logs=logging.CRITICAL,
+        ) as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        yield client
+
+
+@pytest.fixture(scope="module")
+def dask_client():
+    with dask_cluster(SLOTS) as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
+def ray_engine():
+    settings = {
+        "RAY_USAGE_STATS_ENABLED": "0",
+        "RAY_AUTH_MODE": "disabled",
+        "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # else it takes the host's address for loopback
+        "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+    }
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in settings.items():
+            patch.setenv(name, value)
+        import ray
+
+        folder = tempfile.mkdtemp(prefix="ray")  # short: it holds sockets
+        ray.init(
+            num_cpus=SLOTS,
+            include_dashboard=False,
+            log_to_driver=False,
+            logging_level=logging.CRITICAL,
+            object_store_memory=200 << 20,
+            _node_ip_address="127.0.0.1",
+            _temp_dir=folder,
+        )
+        yield ray
+        ray.shutdown()
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def lithops_home():
+    """A home and a folder for what Lithops leaves behind; it looks for both when imported."""
+    if "lithops" in sys.modules:  # by an example of the documentation: workers must look there too
+        yield
+        return
+    folder = tempfile.mkdtemp(prefix="lithops")  # by which tempfile has settled for its own folder
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("HOME", folder)
+        patch.setenv("TMPDIR", folder)
+        with pytest.MonkeyPatch.context() as meanwhile:  # others keep theirs
+            meanwhile.setattr(tempfile, "tempdir", folder)
+            importlib.import_module("lithops")
+        yield
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+def function_executor(storage, **sections):
+    import lithops
+
+    settings = {
+        "backend": "localhost",
+        "storage": storage,
+        "monitoring_interval": 0.1,
+        "data_cleaner": False,
+        "telemetry": False,
+    }
+    # The full path: otherwise it takes whichever Python is first on PATH.
+    localhost = {"runtime": sys.executable, "worker_processes": SLOTS, "version": 1}
+    return lithops.FunctionExecutor(
+        config={"lithops": settings, "localhost": localhost, **sections}, log_level=None
+    )
+
+
+@pytest.fixture(scope="module")
+def lithops_localhost(lithops_home):
+    with function_executor("localhost") as functions:
+        yield functions
+
+
+@pytest.fixture(scope="module")
+def lithops_s3(lithops_home):
+    """Lithops as in the cloud: its storage is an S3 server, here one on loopback."""
+    from moto.server import ThreadedMotoServer
+
+    logging.getLogger("werkzeug").setLevel(logging.ERROR)
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    keys = {"access_key_id": "tester", "secret_access_key": "secret"}
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("AWS_ENDPOINT_URL_S3", f"http://{host}:{port}")
+        with function_executor(
+            "aws_s3",
+            aws={"region": "us-east-1", **keys},
+            aws_s3={"storage_bucket": "products"},
+        ) as functions:
+            yield functions
+    server.stop()
+
+
+ENGINES = {
+    "local": lambda _: LocalExecutor(SLOTS),
+    "threads": lambda _: PoolExecutor(lambda: ThreadPoolExecutor(SLOTS), task_timeout=POOL_TIMEOUT),
+    "processes": lambda _: PoolExecutor(process_pool, task_timeout=POOL_TIMEOUT),
+    "loky": lambda _: PoolExecutor(loky_pool, task_timeout=POOL_TIMEOUT),
+    "dask": lambda request: as_executor(request.getfixturevalue("dask_client")),
+    "ray": lambda request: as_executor(request.getfixturevalue("ray_engine")),
+    "lithops": lambda request: as_executor(request.getfixturevalue("lithops_localhost")),
+    "lithops-s3": lambda request: as_executor(request.getfixturevalue("lithops_s3")),
+}
+
+
+@pytest.fixture
+def engine(request):
+    """Name of an engine, and what makes an executor of it; ``@engines(...)`` says of which."""
+    make = ENGINES[request.param]
+    return SimpleNamespace(name=request.param, make=lambda: make(request))
+
+
+@pytest.fixture
+def clusters():
+    return dask_cluster

@@ -220,3 +220,27 @@ def test_what_is_no_pool_is_refused(pool, message):
 def test_the_timeout_is_checked():
     with pytest.raises(ValueError, match="task_timeout must be positive"):
         PoolExecutor(_ByHand(), task_timeout=0)
+
+
+def test_a_job_can_tell_what_runs_from_what_waits():
+    pool = _ByHand()
+    with PoolExecutor(pool) as executor:
+        first, second = executor.submit_many(abs, [(1,), (2,)])
+        pool.futures[0].set_running_or_notify_cancel()
+        assert (first.running(), second.running()) == (True, False)
+
+
+def test_the_pool_of_loky_is_known_to_be_on_this_machine_and_closes_without_waiting():
+    from loky.process_executor import ProcessPoolExecutor as LokyPool
+
+    with PoolExecutor(lambda: LokyPool(2, timeout=None)) as executor:
+        reference = executor.broadcast(np.ones(100_000))
+        assert isinstance(reference, SharedReference)
+        assert executor.submit_many(_total, [(reference,)])[0].result(30) == 100_000
+        executor.submit_many(time.sleep, [(60.0,)] * 2)
+        began = time.monotonic()
+    assert time.monotonic() - began < 5
+
+
+def _total(reference):
+    return float(reference.load().sum())

@@ -17,7 +17,16 @@ __all__ = ["demo"]
 
 @click.command()
 @click.option(
-    "--tasks", type=click.IntRange(min=4), default=64, show_default=True, help="A power of two."
+    "--tasks",
+    type=click.IntRange(min=4),
+    help="A power of two; by default 64, on Ray and Lithops 16, which have a process for each.",
+)
+@click.option(
+    "--engine",
+    type=click.Choice(["local", "dask", "ray", "lithops"]),
+    default="local",
+    show_default=True,
+    help="Where tasks run; started on this machine.",
 )
 @click.option(
     "--dtype", type=click.Choice(["float32", "float64"]), default="float32", show_default=True
@@ -32,7 +41,15 @@ __all__ = ["demo"]
 @click.option("--rng", type=int, help="Draws the run times.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress line.")
-def demo(tasks: int, dtype: str, out: str, rng: int | None, as_json: bool, quiet: bool) -> None:
+def demo(
+    tasks: int | None,
+    engine: str,
+    dtype: str,
+    out: str,
+    rng: int | None,
+    as_json: bool,
+    quiet: bool,
+) -> None:
     """Multiply a matrix of photograph patches while workers straggle and one is killed.
 
     Compares the coded product with an uncoded one and with every block twice, on the same run
@@ -45,7 +62,8 @@ def demo(tasks: int, dtype: str, out: str, rng: int | None, as_json: bool, quiet
 
     watch = functools.partial(progress, quiet=quiet)
     chosen = {} if rng is None else {"rng": rng}
-    report = run(n=tasks, dtype=dtype, out=out, watch=watch, **chosen)
+    n = tasks or (16 if engine in {"ray", "lithops"} else 64)
+    report = run(n=n, engine=engine, dtype=dtype, out=out, watch=watch, **chosen)
     if as_json:
         click.echo(json.dumps(dataclasses.asdict(report)))
     else:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from sooner._types import Array
     from sooner.codes.base import Code
-    from sooner.demo.killing import KillingExecutor
+    from sooner.demo.killing import Killing
     from sooner.jobs import Estimate, Job
     from sooner.trace import Trace
 
@@ -161,7 +161,7 @@ def schemes(run_times: Array, scale: float = 1.0) -> list[Scheme]:
 def measure(
     scheme: Scheme,
     product: Product,
-    executor: KillingExecutor,
+    executor: Killing,
     *,
     victim: int,
     at: tuple[int, ...],

@@ -15,7 +15,7 @@ from sooner import _checks
 from sooner.codes import Uncoded
 from sooner.demo.comparison import Product, measure, schemes
 from sooner.demo.delays import cloud_run_times
-from sooner.demo.killing import KillingExecutor
+from sooner.demo.engines import start_engine
 from sooner.demo.photographs import components, load_photographs, patch_matrix
 from sooner.demo.pictures import draw_picture, draw_timeline
 from sooner.jobs import encode, matvec
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from sooner._types import Array
     from sooner.codes.base import Code
     from sooner.demo.comparison import Measured, Outcome, Watch
+    from sooner.demo.killing import Killing
     from sooner.demo.photographs import PatchMatrix
     from sooner.jobs import Estimate, Job
 
@@ -73,6 +74,7 @@ def _unwatched(name: str, job: Job, code: Code) -> Generator[Callable[[Estimate]
 def run(
     *,
     n: int = 64,
+    engine: str = "local",
     dtype: DTypeLike = np.float32,
     out: str | os.PathLike[str] = ".",
     rng: int = _RNG,
@@ -90,6 +92,9 @@ def run(
     ----------
     n
         Number of workers and of tasks, a power of two, at least 4.
+    engine
+        Where tasks run: ``"local"``, or ``"dask"``, ``"ray"`` or ``"lithops"``, each started on
+        this machine for the purpose.
     dtype
         float32 or float64.
     out
@@ -125,7 +130,7 @@ def run(
     )
     run_times, scale = _draw(n, rng, budget)
     slowest = scale * float(run_times.max())
-    measured = _compare(product, run_times, scale, watch)
+    measured = _compare(product, run_times, scale, watch, engine)
     timeline, picture = folder / "timeline.png", folder / "picture.png"
     draw_timeline(measured[0], slowest, timeline)
     draw_picture(measured[0], product, patches, picture)
@@ -174,13 +179,14 @@ def _draw(n: int, rng: int, budget: float) -> tuple[Array, float]:
     return run_times, scale
 
 
-def _compare(product: Product, run_times: Array, scale: float, watch: Watch) -> list[Measured]:
+def _compare(
+    product: Product, run_times: Array, scale: float, watch: Watch, engine: str
+) -> list[Measured]:
     n = run_times.size
     # Killed is a task of middling speed: the kill must not rescue anyone from the straggler.
     victim = int(np.argsort(run_times)[n // 2])
     measured = []
-    executor = KillingExecutor(max_workers=n)
-    with executor:
+    with start_engine(engine, n) as executor:
         _start_workers(executor, n)
         for scheme in schemes(run_times, scale):
             k = scheme.code.k
@@ -189,10 +195,10 @@ def _compare(product: Product, run_times: Array, scale: float, watch: Watch) -> 
     return measured
 
 
-def _start_workers(executor: KillingExecutor, n: int) -> None:
+def _start_workers(executor: Killing, n: int) -> None:
     # A small product, so that they have imported what they need before the clock starts; each
     # task holds its worker for a moment, so that each has one of its own.
     coded = encode(np.zeros((n, 1)), Uncoded(n))
     with matvec(coded, [0.0], executor=executor, delays=[1.0] * n) as job:
-        job.result(timeout=60)
-    logger.info("%d worker processes are ready", n)
+        job.result(timeout=120)
+    logger.info("%d workers are ready", n)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import inspect
 import logging
 import sys
 import threading
@@ -132,6 +133,7 @@ class PoolExecutor:
                 self._fail_lost(future, error)
                 continue
             self._pending[future] = inner
+            future.running = inner.running  # type: ignore[method-assign]  # only the pool knows
             future.add_done_callback(self._forget)
             inner.add_done_callback(functools.partial(self._pass_outcome, future))
         return futures
@@ -145,7 +147,7 @@ class PoolExecutor:
                 raise
         with self._lock:
             if self._pool is pool:  # else another thread has replaced it
-                pool.shutdown(wait=False, cancel_futures=True)
+                _shut_down(pool)
                 self._pool = _make(self._factory)
                 logger.warning("PoolExecutor: a worker died and broke the pool; made a new one.")
         return self._pool.submit(fn, *arguments)
@@ -269,7 +271,7 @@ class PoolExecutor:
         self._closed = True
         self.abandon(list(self._pending))
         if self._factory is not None:
-            self._pool.shutdown(wait=False, cancel_futures=True)
+            _shut_down(self._pool)
         if self._values is not None:
             self._values.close()
 
@@ -294,17 +296,28 @@ def _make(factory: Callable[[], Pool]) -> Pool:
     return pool
 
 
+def _shut_down(pool: Pool) -> None:
+    """Close a pool without waiting; loky calls its options by other names."""
+    options = inspect.signature(pool.shutdown).parameters
+    known = {"cancel_futures": True, "kill_workers": True}
+    pool.shutdown(wait=False, **{name: on for name, on in known.items() if name in options})
+
+
 def _kinds(pool: Pool) -> tuple[bool, bool]:
     """Tell whether a pool runs threads here, or processes of this machine."""
 
     # A class whose module is not loaded is not looked for: multiprocessing takes long to import.
     def is_a(module: str, name: str) -> bool:
-        loaded = sys.modules.get(f"concurrent.futures.{module}")
+        loaded = sys.modules.get(module)
         return loaded is not None and isinstance(pool, getattr(loaded, name))
 
-    threads = is_a("thread", "ThreadPoolExecutor")
-    isolated = is_a("interpreter", "InterpreterPoolExecutor")  # threads that share no objects
-    return threads and not isolated, isolated or is_a("process", "ProcessPoolExecutor")
+    threads = is_a("concurrent.futures.thread", "ThreadPoolExecutor")
+    # threads that share no objects
+    isolated = is_a("concurrent.futures.interpreter", "InterpreterPoolExecutor")
+    processes = is_a("concurrent.futures.process", "ProcessPoolExecutor") or is_a(
+        "loky.process_executor", "ProcessPoolExecutor"
+    )
+    return threads and not isolated, isolated or processes
 
 
 def _try_cancel(inner: Future[Any]) -> bool:
