@@ -49,7 +49,8 @@ _HOMES = {
     "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
     "errors": (
         "BlockLostError JobStoppedError JobTimeoutError MissingExtraError NonFiniteError "
-        "NotDecodableError SoonerError StoreError StoreExistsError StoreFormatError StoreNotFoundError "
+        "NotDecodableError SoonerError "
+        "StoreError StoreExistsError StoreFormatError StoreNotFoundError "
         "TaskFailedError WorkerLostError WrongOutputError"
     ),
     "executors": "LocalExecutor RayExecutor VirtualExecutor as_executor",
