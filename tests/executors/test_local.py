@@ -1,6 +1,7 @@
 """Worker processes of this machine: starting, results, errors, closing."""
 
 import gc
+import itertools
 import logging
 import os
 import threading
@@ -366,3 +367,25 @@ def test_futures_are_no_arguments_for_tasks(local):
     with pytest.raises(TypeError, match=r"args\[0\] must be picklable"):
         local.submit_many(repr, [(futures[0],)])
     assert futures[0].result(10) == 1
+
+
+def test_a_worker_gets_the_tasks_again_that_it_has_done(tmp_path):
+    names = [f"block {i}" for i in range(12)]
+    with LocalExecutor(max_workers=4) as executor:
+        where = []
+        for _ in range(6):
+            futures = executor.submit_many(os.getpid, [()] * 12, descriptions=names)
+            where.append([future.result(timeout=20) for future in futures])
+    moved = [
+        sum(a != b for a, b in zip(one, other, strict=True))
+        for one, other in itertools.pairwise(where[1:])
+    ]
+    # Any worker may take any task rather than idle, but most go where they were.
+    assert sum(moved) < 0.5 * 12 * len(moved)
+
+
+def test_tasks_without_a_worker_of_their_own_are_taken_by_any():
+    with LocalExecutor(max_workers=2) as executor:
+        for names in (["a", "b"], ["c", "d"], ["a"] * 40):
+            futures = executor.submit_many(abs, [(-1,)] * len(names), descriptions=names)
+            assert [future.result(timeout=20) for future in futures] == [1] * len(names)

@@ -62,6 +62,13 @@ class Task:
     future: TaskFuture
 
 
+_REMEMBERED = 16
+"""Tasks of a worker that are remembered, so that it gets them again: more than it caches."""
+
+_LOOKED_AT = 64
+"""Waiting tasks among which one is looked for that suits an idle worker."""
+
+
 class _Worker:
     """A worker process as the driver sees it."""
 
@@ -73,6 +80,7 @@ class _Worker:
         self.task: Task | None = None
         self.call_number = -1  # whose function it has
         self.unwanted = False  # killed because its task was abandoned
+        self.done: deque[str] = deque(maxlen=_REMEMBERED)  # descriptions of its last tasks
 
 
 class Supervisor:
@@ -236,11 +244,12 @@ class Supervisor:
 
     def _dispatch(self) -> None:
         while self._queue and self._idle:
-            task = self._queue[0]
+            worker, task = self._match()
             claimed = _claim(task.future)
-            self._queue.popleft()
+            self._queue.remove(task)
             if claimed:
-                self._assign(self._idle.pop(), task)
+                self._idle.remove(worker)
+                self._assign(worker, task)
         room = self._limit - len(self._workers) - len(self._starting)
         missing = min(len(self._queue) - len(self._starting), room)
         if missing > 0 and not self._stopping and self._have_nursery():
@@ -248,7 +257,24 @@ class Supervisor:
             self._starting.update(numbers)
             self._nursery.fork(numbers)  # type: ignore[union-attr]  # _have_nursery
 
+    def _match(self) -> tuple[_Worker, Task]:
+        """Choose an idle worker and a task for it, one that it has done before if there is one."""
+        # Tasks of one description read the same block, in a solver once per step: a worker that
+        # has the block in its memory need not read it again.  Else the oldest task that no other
+        # worker has done, else the oldest.
+        near: dict[str, Task] = {}
+        for task in itertools.islice(self._queue, _LOOKED_AT):
+            near.setdefault(task.future.description, task)
+        for worker in reversed(self._idle):
+            for name in worker.done:
+                if name in near:
+                    return worker, near[name]
+        elsewhere = {name for worker in self._workers.values() for name in worker.done}
+        unclaimed = (task for name, task in near.items() if name not in elsewhere)
+        return self._idle[-1], next(unclaimed, self._queue[0])
+
     def _assign(self, worker: _Worker, task: Task) -> None:
+        worker.done.append(task.future.description)
         call = task.call
         packed_fn = call.packed_fn if worker.call_number != call.number else b""
         worker.task, worker.call_number = task, call.number
