@@ -17,6 +17,7 @@ import sooner
 
 SIZES = (64, 256, 1024, 4096)
 COLUMNS = 64
+DRAWS = 6  # of each code: signs, map and parities
 
 
 def first_decodable(code, rng):
@@ -31,11 +32,12 @@ def relative_error(value, data):
     return float(np.linalg.norm(value - data) / np.linalg.norm(data))
 
 
-def polar_errors(code, patterns, rng):
-    """Errors by dtype, with the unknowns and conditions met."""
+def polar_errors(codes, patterns, rng):
+    """Errors by dtype, with the unknowns and conditions met, over several draws of a code."""
     errors = {"float64": [], "float32": []}
     met = []
-    for _ in range(patterns):
+    for number in range(patterns):
+        code = codes[number % len(codes)]
         available = first_decodable(code, rng)
         data = rng.standard_normal((code.k, COLUMNS))
         for name, values in errors.items():
@@ -78,15 +80,15 @@ def main(argv=None):
     for n in args.sizes:
         k = round(n * args.rate)
         rng = np.random.default_rng(2)
-        rows = {
-            "default": polar_errors(sooner.PolarCode(n, k, rng=3), args.patterns, rng),
-            "sequential (papers)": polar_errors(
-                sooner.PolarCode(n, k, decoder="sequential", rng=3), args.patterns, rng
-            ),
-            "systematic": polar_errors(
-                sooner.PolarCode(n, k, systematic=True, rng=3), args.patterns, rng
-            ),
+        variants = {
+            "default": {},
+            "sequential (papers)": {"decoder": "sequential"},
+            "systematic": {"systematic": True},
         }
+        rows = {}
+        for name, options in variants.items():
+            codes = [sooner.PolarCode(n, k, **options, rng=seed) for seed in range(DRAWS)]
+            rows[name] = polar_errors(codes, args.patterns, rng)
         if n <= 1024:
             gaussian = rng.standard_normal((n, k)) / np.sqrt(n)
             orthogonal = np.linalg.qr(rng.standard_normal((n, n)))[0][:, :k]
