@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sooner import _checks
+from sooner._cores import usable_cores
 from sooner.executors._completions import Completions, abandoned, describe_tasks, settle
 from sooner.executors._wire import dumps
 from sooner.executors.base import Capabilities
@@ -26,24 +27,6 @@ if TYPE_CHECKING:
     from sooner.executors.base import Reference
 
 __all__ = ["LocalExecutor", "usable_cores"]
-
-
-def usable_cores() -> int:
-    """Count the cores that this process may use.
-
-    Returns
-    -------
-    int
-        At least 1; fewer than the machine has when the process is confined to some.
-
-    Examples
-    --------
-    >>> usable_cores() >= 1
-    True
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 class LocalExecutor:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import functools
 import math
-import os
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sooner._cores import usable_cores
 from sooner.codes import parity
 from sooner.codes.base import AnytimeCode
 from sooner.codes.estimate import Functional
@@ -29,19 +29,6 @@ _COLUMNS = 128
 
 _CHECKED_UNASKED = 1024
 """Tasks up to which spare outputs are checked even if nobody asked for it: it is cheap."""
-
-
-def usable_cores() -> int:
-    """Cores that this process may run on; what decoding on the driver uses.
-
-    Returns
-    -------
-    int
-        By the affinity mask where there is one.
-    """
-    if hasattr(os, "sched_getaffinity"):
-        return len(os.sched_getaffinity(0))
-    return os.cpu_count() or 1
 
 
 @dataclass(frozen=True, slots=True)

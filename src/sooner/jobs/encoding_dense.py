@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
+from sooner._cores import usable_cores
 from sooner.errors import NonFiniteError
 from sooner.store.fingerprint import Fingerprint
-from sooner.store.writer import usable_cores
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

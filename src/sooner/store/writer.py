@@ -6,13 +6,13 @@ import contextlib
 import io
 import json
 import logging
-import os
 import secrets
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from sooner._cores import usable_cores
 from sooner.errors import StoreError, StoreExistsError, StoreFormatError, StoreNotFoundError
 from sooner.store.journal import Journal, interrupted
 from sooner.store.location import taken
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from sooner._types import Array
     from sooner.store.location import Location
 
-__all__ = ["BlockWriter", "npy_header", "publish", "refuse_existing", "usable_cores"]
+__all__ = ["BlockWriter", "npy_header", "publish", "refuse_existing"]
 
 logger = logging.getLogger(__name__)
 
@@ -309,17 +309,6 @@ def _blocks(manifest: bytes | None, location: Location) -> tuple[Block, ...]:
         return Manifest.from_json(manifest, str(location)).blocks
     except StoreFormatError:
         return ()  # nothing that says which files are its own
-
-
-def usable_cores() -> int:
-    """Give the number of cores that this process may use.
-
-    Returns
-    -------
-    int
-        At least one.
-    """
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def _names(n: int, generation: str) -> list[str]:
