@@ -116,3 +116,23 @@ def test_gram_is_for_dense_matrices():
 
     with pytest.raises(ValueError, match="gram=True is for dense matrices"):
         sooner.encode(scipy.sparse.eye(8, format="csr"), sooner.Uncoded(4), gram=True)
+
+
+@pytest.mark.parametrize(
+    "code",
+    [
+        sooner.SideBySide([sooner.PolarCode(16, 12), sooner.PolarCode(8, 6)]),
+        sooner.Replication(12, 6),
+    ],
+    ids=repr,
+)
+@pytest.mark.parametrize("estimator", ["gram", "common_mean"])
+def test_every_code_has_estimates_when_the_inner_products_were_kept(code, estimator):
+    A = np.random.default_rng(0).standard_normal((72, 5))
+    coded = sooner.encode(A, code, gram=True)
+    executor = VirtualExecutor(lambda ordinal, _: 1.0 + ordinal)
+    job = sooner.matvec(coded, np.ones(5), executor=executor, estimator=estimator)
+    for estimate in job:
+        assert estimate.value.shape == (72,)
+        assert 0 <= estimate.relative_error <= 1
+    np.testing.assert_allclose(estimate.value, A @ np.ones(5), atol=1e-9)

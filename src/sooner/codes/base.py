@@ -316,7 +316,12 @@ class AnytimeCode(Code, Protocol):
     """A code that has an answer, with an error bar, before it is decodable."""
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "common_mean"
+        self,
+        outputs: Array,
+        available: Mask,
+        *,
+        method: str = "common_mean",
+        gram: Array | None = None,
     ) -> BlockEstimate:
         """Estimate the data blocks from any set of outputs.
 
@@ -328,6 +333,8 @@ class AnytimeCode(Code, Protocol):
             Boolean mask, shape (n,).
         method
             Which estimate.
+        gram
+            Inner products of the data blocks, shape (k, k), for the methods that use them.
 
         Returns
         -------

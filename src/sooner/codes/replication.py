@@ -194,7 +194,12 @@ class Replication:
         return self
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "common_mean"
+        self,
+        outputs: Array,
+        available: Mask,
+        *,
+        method: str = "common_mean",
+        gram: Array | None = None,
     ) -> BlockEstimate:
         """The data blocks that came, and zeros for the others.
 
@@ -206,6 +211,8 @@ class Replication:
             Boolean mask, shape (n,).
         method
             There is one only, whatever it is called.
+        gram
+            Not used.
 
         Returns
         -------

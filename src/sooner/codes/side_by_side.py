@@ -242,7 +242,12 @@ class SideBySide:
         return SideBySide([code.with_scales(exponents[data]) for code, data, _ in self._parts()])
 
     def estimate(
-        self, outputs: Array, available: Mask, *, method: str = "common_mean"
+        self,
+        outputs: Array,
+        available: Mask,
+        *,
+        method: str = "common_mean",
+        gram: Array | None = None,
     ) -> BlockEstimate:
         """Estimate the data blocks of each part from its own outputs.
 
@@ -254,6 +259,8 @@ class SideBySide:
             Boolean mask, shape (n,).
         method
             As the parts take it.
+        gram
+            Inner products of the data blocks, shape (k, k); each part takes its own.
 
         Returns
         -------
@@ -261,10 +268,13 @@ class SideBySide:
             The estimate; the errors of the parts joined as if all blocks were of equal energy.
         """
         available = _checks.mask(available, "available", self.n)
-        estimates = [
-            (code.k, code.estimate(outputs[part], available[part], method=method))  # type: ignore[attr-defined]
-            for code, _, part in self._parts()
-        ]
+        estimates = []
+        for code, data, part in self._parts():
+            inner = None if gram is None else gram[data, data]
+            estimate: BlockEstimate = code.estimate(  # type: ignore[attr-defined]
+                outputs[part], available[part], method=method, gram=inner
+            )
+            estimates.append((code.k, estimate))
         square = sum(k * estimate.relative_error**2 for k, estimate in estimates) / self.k
         return BlockEstimate(
             np.concatenate([estimate.value for _, estimate in estimates]), math.sqrt(square)
