@@ -16,11 +16,14 @@ EXAMPLES = {
 @pytest.mark.parametrize(
     "page", [page for page, examples in EXAMPLES.items() if examples], ids=lambda page: page.name
 )
-def test_the_examples_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch):
+def test_the_examples_of_a_page_run_one_after_the_other(page, tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     namespace = {"__name__": "__main__"}
     for number, code in enumerate(EXAMPLES[page], start=1):
         exec(compile(code, f"{page.name}, example {number}", "exec"), namespace)
+        shown = re.findall(r"^ *#> (.*)$", code, re.M)
+        printed = capsys.readouterr().out
+        assert not shown or printed.splitlines() == shown
 
 
 def test_the_readme_has_an_example_and_names_what_exists():

@@ -96,15 +96,33 @@ def test_at_the_deadline_the_estimate_is_written_and_the_code_is_3(invoke, tmp_p
     y, trace = tmp_path / "y.npy", tmp_path / "run.jsonl"
     result = invoke(
         *("multiply", "A.coded", "x.npy", "-o", y, "--executor", "local:8"),
-        *("--deadline", 1.5, "--trace", trace),
+        *("--deadline", 3, "--trace", trace),
     )
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "5 of 8 outputs by 1." in result.stderr
+    assert "5 of 8 outputs by 3." in result.stderr
     assert "estimate written, relative error " in result.stderr
     assert "3 tasks stopped" in result.stderr
     assert np.load(y).shape == (50,)
     outcomes = [record.outcome for record in Trace.from_jsonl(trace)]
     assert (outcomes.count("ok"), outcomes.count("abandoned")) == (5, 3)
+
+
+def test_a_run_that_stopped_goes_on_with_resume_and_begins_afresh_without(invoke, tmp_path, folder):
+    y, store = tmp_path / "y.npy", tmp_path / "A.coded"
+    shutil.copytree(folder / "A.coded", store)
+    command = ("multiply", store, "x.npy", "-o", y, "--executor", "threads:8", "--json")
+    stopped = json.loads(invoke(*command, "--rtol", 1).stdout)
+    assert 0 < stopped["n_available"] < 6
+    kept = len(list((store / "outputs").iterdir()))
+    assert kept == stopped["n_available"]
+    resumed = json.loads(invoke(*command, "--resume").stdout)
+    assert (resumed["exact"], resumed["kept"]) == (True, kept)
+    np.testing.assert_allclose(np.load(y), np.load(folder / "Ax.npy"), rtol=1e-12)
+    assert not list((store / "outputs").iterdir())
+    invoke(*command, "--rtol", 1)
+    assert json.loads(invoke(*command).stdout)["kept"] == 0
+    invoke(*command, "--rtol", 1, "--no-keep")
+    assert not list((store / "outputs").iterdir())
 
 
 @pytest.mark.usefixtures("slow")

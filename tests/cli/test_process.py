@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import os
 import pty
 import signal
@@ -59,8 +60,55 @@ def test_interrupted_it_stops_its_workers_and_says_so(start, signum, code):
         _, errors = process.communicate(timeout=30)
     assert process.returncode == code
     assert time.monotonic() - began < 5
-    assert errors.decode().splitlines() == ["interrupted" if code == 130 else "terminated"]
+    name = "interrupted" if code == 130 else "terminated"
+    (line,) = errors.decode().splitlines()
+    assert line.startswith(f"{name}; ")
+    assert "the same command with --resume goes on" in line
     assert not psutil.wait_procs(children, timeout=2)[1]
+
+
+# Phases of a run that say when they begin and then take an hour.
+ENCODING = """
+import time, sooner.codes.polar as polar
+def slow(*args, **options):
+    print("running", flush=True)
+    time.sleep(3600)
+polar.PolarCode.encode = slow
+"""
+DECODING = ENCODING.replace("encode", "decode")
+
+
+@pytest.mark.parametrize(("signum", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, 143)])
+@pytest.mark.parametrize("phase", ["encode", "decode"])
+def test_situation_5_interrupted_in_any_phase(start, run, tmp_path, phase, signum, code):
+    store = tmp_path / "A.coded"
+    encode = ("encode", "A.npy", store, "--n", 8, "--k", 6)
+    multiply = ("multiply", store, "x.npy", "-o", tmp_path / "y.npy", "--resume")
+    if phase == "decode":
+        assert run(*encode).returncode == 0
+    with start(
+        *(encode if phase == "encode" else multiply),
+        before=ENCODING if phase == "encode" else DECODING,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    ) as process:
+        assert process.stdout.readline() == b"running\n"
+        children = psutil.Process(process.pid).children(recursive=True)
+        began = time.monotonic()
+        process.send_signal(signum)
+        _, errors = process.communicate(timeout=30)
+    assert process.returncode == code
+    assert time.monotonic() - began < 5
+    assert not psutil.wait_procs(children, timeout=2)[1]
+    (line,) = [line for line in errors.decode().splitlines() if "the same command" in line]
+    assert line.startswith("interrupted; " if code == 130 else "terminated; ")
+    # And the line tells the truth.
+    if phase == "encode":
+        assert run(*encode).returncode == 0
+    result = run(*multiply, "--json")
+    assert result.returncode == 0
+    assert json.loads(result.stdout)["kept"] == (0 if phase == "encode" else 6)
+    assert (tmp_path / "y.npy").exists()
 
 
 def test_on_a_terminal_one_line_says_whether_it_is_enough(start):
@@ -82,7 +130,7 @@ def test_on_a_terminal_one_line_says_whether_it_is_enough(start):
         pass
     os.close(ours)
     assert process.returncode == 3
-    assert "0 of ~6 needed (8 running)" in written.decode()
+    assert "0 of ~6 needed (6 running)" in written.decode()
 
 
 @pytest.mark.parametrize("package", ["click", "rich"])
@@ -126,4 +174,6 @@ def slow(*args, **options):
 jobs.matvec = slow
 """
     result = run("multiply", "A.coded", "x.npy", "-o", os.devnull, before=before)
-    assert (result.returncode, result.stderr) == (130, b"interrupted\n")
+    assert result.returncode == 130
+    assert len(result.stderr.splitlines()) == 1
+    assert result.stderr.startswith(b"interrupted; ")

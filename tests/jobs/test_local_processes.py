@@ -38,7 +38,7 @@ def workers_of(job, count):
     end = time.monotonic() + 20
     while time.monotonic() < end:
         job.done()
-        pids = [int(f.worker.partition(":")[2]) for f in list(job._pending) if f.worker]
+        pids = [int(f.worker.partition(":")[2]) for f in list(job._launcher._pending) if f.worker]
         if len(pids) >= count:
             return pids[:count]
         time.sleep(0.02)  # only between two looks at real processes

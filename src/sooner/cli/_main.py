@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import signal
 import sys
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from collections.abc import Generator
     from types import FrameType
 
 _arrived: list[int] = []
@@ -25,6 +27,7 @@ class Interrupted(BaseException):
     def __init__(self, signum: int) -> None:
         super().__init__(signum)
         self.signum = signum
+        self.how_to_go_on = ""
 
 
 def check_interrupted() -> None:
@@ -42,6 +45,31 @@ def check_interrupted() -> None:
         raise Interrupted(_arrived[0])
 
 
+@contextlib.contextmanager
+def resumable(how: str) -> Generator[None]:
+    """Tell whoever interrupts what follows how to go on.
+
+    Parameters
+    ----------
+    how
+        What to say.
+
+    Yields
+    ------
+    None
+
+    Raises
+    ------
+    Interrupted
+        The one that arrived.
+    """
+    try:
+        yield
+    except Interrupted as error:
+        error.how_to_go_on = how
+        raise
+
+
 def main() -> None:
     """Run the command line of this process, and exit with its code."""
     if not all(map(importlib.util.find_spec, ("click", "rich"))):
@@ -55,7 +83,7 @@ def main() -> None:
         sooner(prog_name="sooner")
     except Interrupted as error:
         name = "interrupted" if error.signum == signal.SIGINT else "terminated"
-        sys.stderr.write(name + "\n")
+        sys.stderr.write("; ".join(filter(None, (name, error.how_to_go_on))) + "\n")
         sys.exit(128 + error.signum)
 
 

@@ -62,7 +62,7 @@ def _one_line(*, traceback: bool) -> Generator[None]:
         if traceback:
             raise
         # An unexpected error's message, such as that of a KeyError, says little without its type.
-        expected = isinstance(error, (SoonerError, OSError, ValueError)) and str(error)
+        expected = isinstance(error, (SoonerError, OSError, ValueError, MemoryError)) and str(error)
         name = "" if expected else f"{type(error).__name__}: "
         raise click.ClickException(" ".join(f"{name}{error}".split())) from error
 

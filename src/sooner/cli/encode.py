@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from sooner.cli._main import resumable
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator
 
@@ -76,7 +78,8 @@ def encode(
     if dry_run:
         _foretell(A, code, dtype)
         return
-    with _progress(f"encode {matrix}") as progress:
+    how_to_go_on = "" if "://" in store else "the same command goes on where it stopped"
+    with resumable(how_to_go_on), _progress(f"encode {matrix}") as progress:
         coded = encode_matrix(
             A,
             code,

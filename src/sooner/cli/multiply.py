@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, cast
 import click
 
 from sooner.cli import _render
+from sooner.cli._main import resumable
 from sooner.errors import JobStoppedError, JobTimeoutError
 
 if TYPE_CHECKING:
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
 __all__ = ["multiply"]
 
 _AT_DEADLINE = 3  # exit code: an estimate was written
+_KEPT = "outputs"  # place in the store for outputs that outlive an interruption
+_GO_ON = "the outputs that came are kept: the same command with --resume goes on from there"
+_NOT_KEPT = "with --keep, what came by then would have been kept"
 _LOOK = 0.1  # seconds between two looks at the job
 
 
@@ -35,6 +39,19 @@ _LOOK = 0.1  # seconds between two looks at the job
 @click.option(
     "--timeout", type=click.FloatRange(min=0, min_open=True), help="Seconds that one task may run."
 )
+@click.option(
+    "--policy",
+    default="auto",
+    metavar="[auto|at_once|on_lag]",
+    show_default=True,
+    help="Start all tasks at once, or redundant ones only when others lag.",
+)
+@click.option("--resume", is_flag=True, help="Take the outputs that an interrupted run has kept.")
+@click.option(
+    "--keep/--no-keep",
+    default=None,
+    help="Keep outputs in STORE until y.npy is written.  [default: if STORE is a folder]",
+)
 @click.option("--trace", metavar="run.jsonl", help="Write what happened to each task.")
 @click.option("--json", "as_json", is_flag=True, help="One JSON object on stdout.")
 @click.option("-q", "--quiet", is_flag=True, help="No progress line.")
@@ -48,6 +65,9 @@ def multiply(
     deadline: float | None,
     rtol: float | None,
     timeout: float | None,
+    policy: str,
+    resume: bool,
+    keep: bool | None,
     trace: str | None,
     as_json: bool,
     quiet: bool,
@@ -63,6 +83,7 @@ def multiply(
     from sooner.cli._progress import progress
     from sooner.executors import as_executor
     from sooner.jobs import matmat, matvec
+    from sooner.jobs.kept import KeptOutputs
     from sooner.store import open_coded
 
     if as_json and output == "-":
@@ -70,10 +91,26 @@ def multiply(
     coded = open_coded(store)
     operand = read_array(x)
     product = matmat if operand.ndim == 2 else matvec
+    if keep is None:
+        keep = resume or "://" not in store
+    place = f"{store.rstrip('/')}/{_KEPT}" if keep or resume else None
+    if place and not resume:
+        KeptOutputs(place, coded, operand).discard()
+    # A matrix may be too large for memory, and goes to its file directly.
+    out = output if operand.ndim == 2 and output.endswith(".npy") else None
     with (
+        resumable(_GO_ON if place else _NOT_KEPT),
         as_executor(executor) as pool,
         product(
-            coded, operand, executor=pool, deadline=deadline, rtol=rtol, timeout=timeout
+            coded,
+            operand,
+            executor=pool,
+            policy=policy,
+            deadline=deadline,
+            rtol=rtol,
+            timeout=timeout,
+            keep=place,
+            out=out,
         ) as job,
     ):
         try:
@@ -83,7 +120,10 @@ def multiply(
             job.cancel()
             if trace:
                 job.trace.to_jsonl(trace)
-        write_array(output, value)
+        if not (out and job.estimate.exact):
+            write_array(output, value)
+        if job.kept is not None and job.estimate.exact:
+            job.kept.discard()
         exact = _report(job, output, as_json=as_json)
     ctx.exit(0 if exact else _AT_DEADLINE)
 
@@ -143,6 +183,7 @@ def _report(job: Job, output: str, *, as_json: bool) -> bool:
             "k": trace.k,
             "n_available": estimate.n_available,
             "elapsed": seconds,
+            "kept": trace.meta.get("kept", 0),
             "stopped": stopped,
             "failed": failed,
             "output": output,

@@ -10,10 +10,22 @@ import numpy as np
 from sooner.errors import NotDecodableError
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from sooner._types import Array, Indices, Mask, Stop
     from sooner.codes.estimate import BlockEstimate
 
-__all__ = ["AnytimeCode", "Code", "Decoder", "Plan", "check_index", "check_shapes", "not_decodable"]
+__all__ = [
+    "AnytimeCode",
+    "Code",
+    "Decoder",
+    "OrderedCode",
+    "Plan",
+    "check_index",
+    "check_shapes",
+    "launch_order",
+    "not_decodable",
+]
 
 
 def check_index(index: int, n: int) -> int:
@@ -124,6 +136,28 @@ def not_decodable(decoder: Decoder) -> NotDecodableError:
         missing=np.flatnonzero(~available).tolist(),
         n_needed=decoder.n_missing,
     )
+
+
+def launch_order(code: Code) -> list[int]:
+    """Which outputs to ask for first: those that together are worth most.
+
+    Parameters
+    ----------
+    code
+        The code.
+
+    Returns
+    -------
+    list of int
+        All tasks, each once; a systematic code's data blocks come first.
+
+    Examples
+    --------
+    >>> from sooner.codes import PolarCode, SideBySide
+    >>> launch_order(SideBySide([PolarCode(4, 2), PolarCode(2, 1)]))
+    [0, 4, 1, 2, 5, 3]
+    """
+    return list(code.launch_order if isinstance(code, OrderedCode) else range(code.n))
 
 
 class Plan(Protocol):
@@ -309,6 +343,15 @@ class Code(Protocol):
         dict
             With the key ``"kind"``.
         """
+
+
+@runtime_checkable
+class OrderedCode(Code, Protocol):
+    """A code whose first outputs, in their own order, are not the ones to ask for first."""
+
+    @property
+    def launch_order(self) -> Sequence[int]:
+        """All outputs, those first that together are worth most."""
 
 
 @runtime_checkable

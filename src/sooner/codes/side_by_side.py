@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sooner import _checks
-from sooner.codes.base import check_index, check_shapes, not_decodable
+from sooner.codes.base import check_index, check_shapes, launch_order, not_decodable
 from sooner.codes.estimate import BlockEstimate
 from sooner.errors import NotDecodableError
 
@@ -125,6 +125,16 @@ class SideBySide:
                 self.codes, self.data_offsets, self.output_offsets, strict=True
             )
         ]
+
+    @property
+    def launch_order(self) -> list[int]:
+        """The parts' outputs in turn: each part needs its own share of them."""
+        orders = [launch_order(code) for code in self.codes]
+        shares = np.concatenate([
+            np.argsort(o) / c.k for o, c in zip(orders, self.codes, strict=True)
+        ])
+        order: list[int] = np.argsort(shares, kind="stable").tolist()
+        return order
 
     def task_operands(self, index: int) -> tuple[int, ...]:
         """Block that a task multiplies: its own.

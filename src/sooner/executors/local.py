@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sooner import _checks
-from sooner._cores import usable_cores
+from sooner._machine import usable_cores
 from sooner.executors._completions import Completions, abandoned, describe_tasks, settle
 from sooner.executors._wire import dumps
 from sooner.executors.base import Capabilities

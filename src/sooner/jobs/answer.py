@@ -9,11 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sooner._cores import usable_cores
+from sooner._machine import usable_cores
 from sooner.codes import parity
 from sooner.codes.base import AnytimeCode
 from sooner.codes.estimate import Functional
 from sooner.codes.transform import as_rows
+from sooner.jobs.space import Space
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +46,11 @@ class Work:
     """Dtype of the outputs and of the answer."""
     answer_shape: tuple[int, ...]
     """Shape of the answer: the data blocks' products one below the other, trimmed."""
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of one output."""
+        return math.prod(self.shape) * self.dtype.itemsize
 
     def assemble(self, blocks: Array) -> Array:
         """Make the answer of the data blocks' products.
@@ -118,6 +124,8 @@ class Answer:
         Inner products of the data blocks, for the method ``"gram"``.
     verify_extra
         Outputs to wait for beyond those that decode, to check the others by.
+    space
+        Where outputs and answer lie; None for memory.
     """
 
     def __init__(
@@ -128,21 +136,22 @@ class Answer:
         estimator: str = "common_mean",
         gram: Array | None = None,
         verify_extra: int = 0,
+        space: Space | None = None,
     ) -> None:
         self._code = code
         self._work = work
         self._options = {"method": estimator} | ({} if gram is None else {"gram": gram})
-        self._verify_extra = verify_extra
+        self.verify_extra = verify_extra
         self._sufficed: int | None = None  # how many outputs there were when they first decoded
         self._wrong: tuple[int, ...] = ()
         self._exact: Array | None = None
-        # One array for all outputs; rows that never come cost no memory.
-        self._outputs = np.empty((code.n, *work.shape), dtype=work.dtype)
+        self._space = space or Space(work, code.n, code.k)
+        self._outputs = self._space.outputs
         self.decoder = code.decoder()
         self.n_available = 0
         self.checked: Checked | None = None
         if not work.args:  # an empty product: nothing to wait for
-            self._exact = work.assemble(np.zeros((code.k, *work.shape), dtype=work.dtype))
+            self._exact = self._space.fill(lambda blocks: blocks.fill(0))
             self.checked = Checked(0, 0.0, ())
 
     @property
@@ -181,7 +190,7 @@ class Answer:
         """
         found: list[int] = []
         while self.decoder.decodable and self.checked is None:
-            if more and self.n_available < (self._sufficed or 0) + self._verify_extra:
+            if more and self.n_available < (self._sufficed or 0) + self.verify_extra:
                 break
             received = np.flatnonzero(self.decoder.available)
             verdict = self._judge(received)
@@ -195,7 +204,7 @@ class Answer:
         return found
 
     def _judge(self, received: Indices) -> parity.Verdict:
-        unasked = not self._verify_extra and self._code.n > _CHECKED_UNASKED
+        unasked = not self.verify_extra and self._code.n > _CHECKED_UNASKED
         if unasked or received.size <= self._code.k:
             return parity.Verdict(0, 0.0, None)
         return parity.judge(self._generator[received], as_rows(self._outputs)[received])
@@ -256,10 +265,14 @@ class Answer:
             The exact answer.
         """
         if self._exact is None:
-            blocks = self._code.decode(
-                self._outputs, self.decoder.available, threads=usable_cores(), stop=stop
+            decode = functools.partial(
+                self._code.decode,
+                self._outputs,
+                self.decoder.available,
+                threads=usable_cores(),
+                stop=stop,
             )
-            self._exact = self._work.assemble(blocks)
+            self._exact = self._space.fill(lambda blocks: decode(out=blocks))
         return self._exact
 
     def estimated(self, available: Mask) -> Array:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
-from sooner._cores import usable_cores
+from sooner._machine import usable_cores
 from sooner.errors import NonFiniteError
 from sooner.store.fingerprint import Fingerprint
 

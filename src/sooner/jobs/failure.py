@@ -24,7 +24,7 @@ __all__ = ["failure", "not_exact"]
 
 
 def failure(
-    trace: Trace, decoder: Decoder, retries: int, first_error: BaseException | None
+    trace: Trace, decoder: Decoder, first_error: BaseException | None
 ) -> NotDecodableError | WrongOutputError:
     """Make the error that a job ends with when too many tasks failed too often.
 
@@ -34,8 +34,6 @@ def failure(
         What happened to each task.
     decoder
         What is available.
-    retries
-        How often a task was repeated at the most.
     first_error
         The first exception that a task raised; it becomes the cause, remote traceback and all.
 
@@ -60,8 +58,7 @@ def failure(
     n_available = trace.n - len(missing)
     message = (
         f"{n_available} of {trace.n} outputs are available, at least {decoder.n_missing} more are "
-        f"needed, and no task that could give them is left: each was repeated {retries} times "
-        f"({', '.join(counts)})."
+        f"needed, and no task that could give them is left ({', '.join(counts)})."
     )
     if raised:
         message += f" The first error: {raised[0]}"

@@ -13,30 +13,29 @@ import time
 from concurrent.futures import CancelledError, Future
 from typing import TYPE_CHECKING, Any
 
-from sooner import policy
 from sooner.errors import BlockLostError, WorkerLostError
 from sooner.jobs.answer import Answer
 from sooner.jobs.estimate import Estimate
 from sooner.jobs.failure import failure, not_exact
+from sooner.jobs.launcher import Launcher, Rules
 from sooner.jobs.limits import Limits
 from sooner.jobs.records import note_output, note_start
-from sooner.trace import TaskRecord, Trace
+from sooner.trace import Trace
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from sooner._types import Array, Mask
+    from sooner._types import Array
     from sooner.codes.base import Code
     from sooner.executors.base import Executor, Reference
     from sooner.jobs.answer import Checked, Work
+    from sooner.jobs.kept import KeptOutputs
     from sooner.jobs.task import TaskOutput
+    from sooner.trace import TaskRecord
 
 __all__ = ["Job"]
 
 _log = logging.getLogger(__name__)
-
-_LOOKS_PER_LIMIT = 20
-"""How often, in the time that a task may run, a job looks which ones have begun."""
 
 
 class Job:
@@ -57,10 +56,10 @@ class Job:
         Takes in their outputs; None for one with the default options.
     limits
         What ends the job before its answer is exact; None for nothing.
-    retries
-        How often a task that raised, or whose worker was lost, is repeated.
-    timeout
-        Seconds that one task may run before it is taken for lost; None adapts to the others.
+    rules
+        When tasks are launched and how often; None for the default ones.
+    kept
+        Outputs of an earlier run of the same job, and where those of this one go; None for none.
     references
         Broadcast values to release at the end.
     owns_executor
@@ -70,7 +69,7 @@ class Job:
     --------
     >>> import numpy as np, sooner
     >>> coded = sooner.encode(np.eye(8), sooner.PolarCode(8, 4, rng=0))
-    >>> with sooner.matvec(coded, np.arange(1, 9), executor="threads:2") as job:
+    >>> with sooner.matvec(coded, np.arange(1, 9), executor="threads:8") as job:
     ...     print(job.result(timeout=60).round(9))
     [1. 2. 3. 4. 5. 6. 7. 8.]
     >>> len(job.trace)
@@ -85,24 +84,18 @@ class Job:
         *,
         answer: Answer | None = None,
         limits: Limits | None = None,
-        retries: int = 2,
-        timeout: float | None = None,
+        rules: Rules | None = None,
+        kept: KeptOutputs | None = None,
         references: Sequence[Reference[Any]] = (),
         owns_executor: bool = False,
     ) -> None:
-        self._code = code
-        self._work = work
         self._executor = executor
-        self._retries = retries
-        self._timeout = timeout
         self._references = list(references)
         self._owns_executor = owns_executor
         self._answer = answer or Answer(code, work)
-        self._pending: dict[Future[TaskOutput], TaskRecord] = {}
-        self._began: dict[Future[TaskOutput], float] = {}
-        self._attempts = [0] * code.n
+        self.kept = kept
+        """Outputs that outlive the job, if there is a place for them."""
         self._ready: list[Future[TaskOutput]] = []
-        self._run_times: list[float] = []
         self._first_error: BaseException | None = None
         self._failure: BaseException | None = None
         self._zero = executor.now()
@@ -110,11 +103,29 @@ class Job:
         self._limits.begin(self._zero)
         self._stopped: str | None = None
         self._epoch = time.time()  # workers' clocks are brought into the executor's by this
-        self._next_look = 0.0
         self.trace = Trace(n=code.n, k=code.k)
-        self._submit(range(len(work.args)))
-        if self._is_settled():  # an empty product
+        self._launcher = Launcher(
+            code,
+            work,
+            executor,
+            self.trace,
+            zero=self._zero,
+            rules=rules or Rules(),
+            extra=self._answer.verify_extra,
+        )
+        self._take_kept()
+        if self._is_settled():  # an empty product, or all outputs were kept
             self._settle()
+        else:
+            self._launcher.begin(self._answer.decoder.available)
+
+    def _take_kept(self) -> None:
+        """Take in what an earlier run has kept, instead of computing it again."""
+        for task, value in [] if self.kept is None else self.kept.load():
+            self._answer.add(task, value)
+        if self._answer.n_available:
+            self.trace.meta["kept"] = self._answer.n_available
+            self._conclude()
 
     def __iter__(self) -> Iterator[Estimate]:
         """Give an estimate after each finished task; the last is exact, or of the last moment."""
@@ -212,7 +223,7 @@ class Job:
         state = "exact" if self._answer.is_exact else "failed" if self._failure else "running"
         state = "stopped" if self._stopped else state
         return (
-            f"<Job {state}: {self._answer.n_available} of {self._code.n} outputs available, "
+            f"<Job {state}: {self._answer.n_available} of {self.trace.n} outputs available, "
             f"{self._answer.decoder.n_missing} or more needed>"
         )
 
@@ -224,24 +235,20 @@ class Job:
     def _step(self, timeout: float | None) -> bool:
         """Take in one task that ended, if one does within `timeout` seconds; say whether."""
         if not self._ready:
-            limit = policy.patience(self._timeout, self._run_times)
-            wait = min(limit / _LOOKS_PER_LIMIT, self._limits.left(self._executor.now()))
-            wait = wait if timeout is None else min(wait, timeout)
-            done = self._executor.wait(self._pending.keys(), wait)
-            # Those that came together are taken in one order, so that a run can be repeated.
-            self._ready = sorted(done, key=lambda future: -self._pending[future].task)
-            self._give_up_overdue(limit)
+            left = self._limits.left(self._executor.now())
+            self._ready = self._launcher.wait(left if timeout is None else min(left, timeout))
+            for overdue in self._launcher.look(self._answer.decoder.available):
+                if not self._is_settled():
+                    self._failed(overdue, f"no answer within {self._launcher.limit:.3g} s")
         took = False
         if self._ready and not self._is_settled():
             future = self._ready.pop()
-            record = self._pending.pop(future, None)
+            record = self._launcher.take(future)
             if record is not None:
                 self._take(future, record)
                 took = True
-        if not self._is_settled() and not self._pending:
-            self._conclude()  # nothing more comes: with less to spare than was asked for
-            if not self._is_settled():
-                self._fail()
+        if not self._is_settled() and self._launcher.idle:
+            self._launch_more()
         if not self._is_settled() and (took or self._limits.left(self._executor.now()) == 0):
             self._stopped = self._limits.reason(
                 self._executor.now(), self._answer.n_available, self._snapshot
@@ -250,9 +257,16 @@ class Job:
                 self._settle()
         return took
 
+    def _launch_more(self) -> None:
+        """Go on when nothing is awaited: outputs contradicted each other, or did not suffice."""
+        self._launcher.launch(self._answer.decoder.available, at_least=1)
+        if self._launcher.idle:
+            self._conclude()  # nothing more comes: with less to spare than was asked for
+            if not self._is_settled():
+                self._fail()
+
     def _take(self, future: Future[TaskOutput], record: TaskRecord) -> None:
         """Take note of one task that ended."""
-        self._began.pop(future, None)
         record.available = self._elapsed()
         try:
             output = future.result(timeout=0)
@@ -261,13 +275,13 @@ class Job:
             note_start(record, future, zero=self._zero)
             record.outcome = "lost"
             # The executor has told who killed which worker; one line is enough.
-            self._repeat(record, str(error) or "it was cancelled", logging.INFO)
+            self._failed(record, str(error) or "it was cancelled", logging.INFO)
         except BaseException as error:
             record.outcome = "raised"
             self._first_error = self._first_error or error
             # Reading has tried again where that could help: a lost block stays lost.
             for_good = isinstance(error, BlockLostError)
-            self._repeat(record, f"{type(error).__name__}: {error}", for_good=for_good)
+            self._failed(record, f"{type(error).__name__}: {error}", for_good=for_good)
         else:
             self._available(future, record, output)
 
@@ -282,24 +296,31 @@ class Job:
             epoch=self._epoch,
             elapsed=self._elapsed(),
         )
-        self._run_times.append(record.run_time or 0.0)
+        self._launcher.succeeded(record.run_time or 0.0)
         self._answer.add(record.task, output.value)
-        self._conclude()
+        if self.kept is not None:
+            self.kept.save(record.task, output.value)
+        if self._conclude() and not self._is_settled():
+            self._launcher.launch(self._answer.decoder.available)
 
-    def _conclude(self) -> None:
-        """See whether the answer is there, and drop what is found to be wrong."""
-        for task in self._answer.conclude(more=bool(self._pending)):
+    def _conclude(self) -> list[int]:
+        """See whether the answer is there, and drop what is found to be wrong; say which."""
+        wrong = self._answer.conclude(more=not self._launcher.exhausted)
+        for task in wrong:
             reason = "its output contradicts the others and was dropped"
             for record in self.trace:
                 if record.task == task and record.outcome == "ok":
                     record.outcome, record.error = "wrong", reason
-            _log.warning("%s: %s", self._name(task), reason)
+            if self.kept is not None:
+                self.kept.drop(task)
+            _log.warning("%s: %s", self._launcher.name(task), reason)
         if self.trace.decodable is None and self._answer.decoder.decodable:
             self.trace.decodable = self._elapsed()
         if self._answer.is_exact:
             self._settle()
+        return wrong
 
-    def _repeat(
+    def _failed(
         self,
         record: TaskRecord,
         reason: str,
@@ -307,76 +328,25 @@ class Job:
         *,
         for_good: bool = False,
     ) -> None:
-        """Log one line for the failure, and submit the task again if it is allowed."""
-        record.error = reason
-        left = 0 if for_good else self._retries - record.attempt
-        _log.log(
-            level,
-            "%s: %s; %s",
-            self._name(record.task),
-            reason,
-            f"repeated, {left} left" if left else "given up",
-        )
-        if left:
-            self._submit([record.task])
-        elif not policy.can_still_be_decoded(self._code, self._hoped_for()):
-            self._fail()
-
-    def _name(self, task: int) -> str:
-        return f"task {task} of {self._code.n}"
-
-    def _submit(self, tasks: Sequence[int]) -> None:
-        futures = self._executor.submit_many(
-            self._work.fn,
-            [self._work.args[task] for task in tasks],
-            descriptions=[self._name(task) for task in tasks],
-        )
-        now = self._elapsed()
-        for task, future in zip(tasks, futures, strict=True):
-            record = TaskRecord(task=task, attempt=self._attempts[task], submitted=now)
-            self._attempts[task] += 1
-            self._pending[future] = record
-            self.trace.records.append(record)
-
-    def _give_up_overdue(self, limit: float) -> None:
-        """Take tasks for lost that run for too long.  Looks only now and then: it costs O(n)."""
-        now = self._executor.now()
-        if now < self._next_look:
-            return
-        self._next_look = now + limit / _LOOKS_PER_LIMIT
-        for future in self._pending:
-            if future not in self._began and future.running():
-                self._began[future] = now
-        futures = list(self._pending)
-        late = policy.overdue(now, [self._began.get(future) for future in futures], limit)
-        for place in late:
-            future = futures[place]
-            record = self._pending.pop(future, None)
-            if record is None:  # the job failed meanwhile
+        """Have the task repeated or another in its place, or see that there is no hope."""
+        if self._launcher.failed(record, reason, level, for_good=for_good):
+            if record.outcome == "raised" and self._launcher.hopeless():
+                self._fail()
                 return
-            self._executor.abandon([future])
-            self._began.pop(future, None)
-            record.available = self._elapsed()
-            note_start(record, future, zero=self._zero)
-            record.outcome = "lost"
-            self._repeat(record, f"no answer within {limit:.3g} s")
+        elif not self._launcher.can_still_be_decoded(self._answer.decoder.available):
+            self._fail()
+            return
+        self._launcher.launch(self._answer.decoder.available)
 
     def _fail(self) -> None:
         """End without an answer: too many tasks failed too often."""
-        self._failure = failure(self.trace, self._answer.decoder, self._retries, self._first_error)
+        self._failure = failure(self.trace, self._answer.decoder, self._first_error)
         self._settle()
 
     def _settle(self) -> None:
         """Stop caring for what still runs, and free what was shipped."""
-        pending, self._pending = self._pending, {}
         self._ready.clear()
-        self._began.clear()
-        now = self._elapsed()
-        for future, record in pending.items():
-            note_start(record, future, zero=self._zero)
-            record.outcome = "abandoned"
-            record.available = now
-        self._executor.abandon(list(pending))
+        self._launcher.abandon()
         for reference in self._references:
             self._executor.release(reference)
         self._references.clear()
@@ -388,12 +358,6 @@ class Job:
 
     def _elapsed(self) -> float:
         return self._executor.now() - self._zero
-
-    def _hoped_for(self) -> Mask:
-        """Outputs that are available or may still come, shape (n,)."""
-        hoped_for = self._answer.decoder.available.copy()
-        hoped_for[[record.task for record in self._pending.values()]] = True
-        return hoped_for
 
     def _snapshot(self) -> Estimate:
         # Rows of the outputs never change once written, so only the mask is copied.

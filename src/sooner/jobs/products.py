@@ -13,7 +13,10 @@ from sooner.codes.estimate import METHODS
 from sooner.executors import as_executor
 from sooner.jobs.answer import Answer, Work
 from sooner.jobs.job import Job
+from sooner.jobs.kept import KeptOutputs
+from sooner.jobs.launcher import Rules
 from sooner.jobs.limits import Limits
+from sooner.jobs.space import Space
 from sooner.jobs.task import multiply_block
 
 if TYPE_CHECKING:
@@ -23,7 +26,9 @@ if TYPE_CHECKING:
 
     from sooner._types import Array
     from sooner.jobs.estimate import Estimate
+    from sooner.jobs.space import Out
     from sooner.store import CodedMatrix
+    from sooner.store.location import StoreLike
 
 __all__ = ["matmat", "matvec"]
 
@@ -33,13 +38,18 @@ def matvec(
     x: ArrayLike,
     *,
     executor: Any,
+    policy: str = "auto",
     retries: int = 2,
+    losses: int = 4,
     timeout: float | None = None,
     estimator: str = "common_mean",
     verify_extra: int = 0,
     deadline: float | None = None,
     rtol: float | None = None,
     callback: Callable[[Estimate], Any] | None = None,
+    out: Out = None,
+    keep: StoreLike = None,
+    max_memory: int | None = None,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ x`` for a vector x.
@@ -53,8 +63,15 @@ def matvec(
     executor
         Where tasks run: whatever `as_executor` takes.  One that it makes for this job (from a
         name such as ``"local:8"``) is closed with the job.
+    policy
+        ``"at_once"`` starts all n tasks.  ``"on_lag"`` starts those that suffice (of a systematic
+        code the data blocks' first), and a further one for each that lags: that has run for 1.5
+        times the median, once half of the first ones have finished.  ``"auto"`` does the former
+        when the executor has a slot for every task, and the latter when it has fewer.
     retries
-        How often a task that raised, or whose worker was lost, is repeated.
+        How often a task that raised is repeated.  When all raise the same, it is not.
+    losses
+        How often a task whose worker was lost, or that gave no answer in time, is repeated.
     timeout
         Seconds that one task may run before it is taken for lost.  None: 20 times the slowest
         finished one and at least 30 s.
@@ -72,6 +89,16 @@ def matvec(
     callback
         Called with the `Estimate` after each output; returning True or raising StopIteration
         stops the job.
+    out
+        Where the answer goes: an array of its shape and dtype, or the path of a ``.npy`` file.
+        With a file, or an array mapped to one, the outputs lie in a temporary file beside it, so
+        that the driver needs memory for neither.
+    keep
+        Folder, URL or `MemoryStore` in which outputs are kept as they come; those of the same
+        product that are there already are not computed again.
+    max_memory
+        Bytes that outputs and answer may take on the driver: about k outputs, and as much for
+        the answer unless there is `out`.  None: what this process may use at all.
     delays
         Seconds that each task is stretched by, shape (n,): stragglers to try things out with.
 
@@ -84,6 +111,8 @@ def matvec(
     ------
     ValueError
         If the shapes do not fit; no task is sent then.
+    MemoryError
+        If the answer cannot fit into memory; no task is sent then.
 
     Examples
     --------
@@ -101,7 +130,17 @@ def matvec(
             f"got {vector.shape}." + (" Use matmat for a matrix." if vector.ndim == 2 else "")
         )
     options = _Options(
-        executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
+        executor=executor,
+        rules=Rules(policy, retries, losses, timeout),
+        estimator=estimator,
+        verify_extra=verify_extra,
+        deadline=deadline,
+        rtol=rtol,
+        callback=callback,
+        out=out,
+        keep=keep,
+        max_memory=max_memory,
+        delays=delays,
     )
     return _start(A, vector, options)
 
@@ -111,13 +150,18 @@ def matmat(
     X: ArrayLike,
     *,
     executor: Any,
+    policy: str = "auto",
     retries: int = 2,
+    losses: int = 4,
     timeout: float | None = None,
     estimator: str = "common_mean",
     verify_extra: int = 0,
     deadline: float | None = None,
     rtol: float | None = None,
     callback: Callable[[Estimate], Any] | None = None,
+    out: Out = None,
+    keep: StoreLike = None,
+    max_memory: int | None = None,
     delays: Sequence[float] | None = None,
 ) -> Job:
     """Start ``A @ X`` for a matrix X of few columns: one round of tasks for all of them.
@@ -128,7 +172,9 @@ def matmat(
         The coded matrix, shape (m, columns).
     X
         Shape (columns, width), numbers of any dtype.
-    executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
+    executor, policy, retries, losses, timeout, estimator, verify_extra, deadline, rtol
+        As in `matvec`.
+    callback, out, keep, max_memory, delays
         As in `matvec`.
 
     Returns
@@ -140,6 +186,8 @@ def matmat(
     ------
     ValueError
         If the shapes do not fit; no task is sent then.
+    MemoryError
+        If the answer cannot fit into memory; no task is sent then.
 
     Examples
     --------
@@ -157,7 +205,17 @@ def matmat(
             + (" Use matvec for a vector." if matrix.ndim == 1 else "")
         )
     options = _Options(
-        executor, retries, timeout, estimator, verify_extra, deadline, rtol, callback, delays
+        executor=executor,
+        rules=Rules(policy, retries, losses, timeout),
+        estimator=estimator,
+        verify_extra=verify_extra,
+        deadline=deadline,
+        rtol=rtol,
+        callback=callback,
+        out=out,
+        keep=keep,
+        max_memory=max_memory,
+        delays=delays,
     )
     return _start(A, matrix, options)
 
@@ -172,26 +230,27 @@ def _operand(x: ArrayLike, name: str) -> Array:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class _Options:
     """Options of a product that do not depend on its operands, checked."""
 
     executor: Any
-    retries: int
-    timeout: float | None
+    rules: Rules
     estimator: str
     verify_extra: int
     deadline: float | None
     rtol: float | None
     callback: Callable[[Estimate], Any] | None
+    out: Out
+    keep: StoreLike
+    max_memory: int | None
     delays: Sequence[float] | None
 
     def __post_init__(self) -> None:
-        _checks.integer(self.retries, "retries", at_least=0)
         _checks.integer(self.verify_extra, "verify_extra", at_least=0)
         _checks.one_of(self.estimator, "estimator", METHODS)
-        if self.timeout is not None:
-            _checks.positive(self.timeout, "timeout")
+        if self.max_memory is not None:
+            _checks.integer(self.max_memory, "max_memory", at_least=1)
         for name in ("deadline", "rtol"):
             if getattr(self, name) is not None:
                 _checks.not_negative(getattr(self, name), name)
@@ -199,7 +258,7 @@ class _Options:
 
 def _start(A: CodedMatrix, x: Array, options: _Options) -> Job:
     """Make the tasks and the job; nothing is sent when something does not fit."""
-    code, width, delays = A.code, x.shape[1:], options.delays
+    code, delays = A.code, options.delays
     gram = getattr(A, "gram", None)
     if options.estimator == "gram" and gram is None:
         raise ValueError(
@@ -207,35 +266,36 @@ def _start(A: CodedMatrix, x: Array, options: _Options) -> Job:
         )
     if delays is not None and len(delays) != code.n:
         raise ValueError(f"delays must hold {code.n} numbers, one per task, got {len(delays)}.")
-    dtype = np.result_type(A.dtype, x.dtype)
-    runner = as_executor(options.executor)
+    dtype, width = np.result_type(A.dtype, x.dtype), x.shape[1:]
+    empty = 0 in {*A.shape, *width}  # then there is nothing to compute
     args: list[tuple[Any, ...]] = []
-    references = []
-    if 0 not in {*A.shape, *width}:  # else there is nothing to compute
-        references.append(runner.broadcast(x))
-        pauses = [0.0] * code.n if delays is None else [float(delay) for delay in delays]
-        args = [
-            (A.block_source(i), references[0], dtype.str, pause) for i, pause in enumerate(pauses)
-        ]
     work = Work(multiply_block, args, (A.block_rows, *width), dtype, (A.shape[0], *width))
+    space = Space(work, code.n, code.k, out=options.out, max_memory=options.max_memory)
+    kept = None
+    if options.keep is not None:
+        kept = KeptOutputs(options.keep, A, x)
+    runner = as_executor(options.executor)
+    references = [] if empty else [runner.broadcast(x)]
+    for reference in references:
+        pauses = [0.0] * code.n if delays is None else [float(delay) for delay in delays]
+        args += [(A.block_source(i), reference, dtype.str, pause) for i, pause in enumerate(pauses)]
+    answer = Answer(
+        code,
+        work,
+        estimator=options.estimator,
+        gram=gram,
+        verify_extra=options.verify_extra,
+        space=space,
+    )
+    deadline = math.inf if options.deadline is None else options.deadline
     return Job(
         code,
         work,
         runner,
-        answer=Answer(
-            code,
-            work,
-            estimator=options.estimator,
-            gram=gram,
-            verify_extra=options.verify_extra,
-        ),
-        limits=Limits(
-            math.inf if options.deadline is None else options.deadline,
-            options.rtol,
-            options.callback,
-        ),
-        retries=options.retries,
-        timeout=options.timeout,
+        answer=answer,
+        limits=Limits(deadline, options.rtol, options.callback),
+        rules=options.rules,
+        kept=kept,
         references=references,
         owns_executor=runner is not options.executor and not hasattr(options.executor, "submit"),
     )

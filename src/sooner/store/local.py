@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sooner.errors import StoreError, StoreExistsError, StoreNotFoundError
-from sooner.store.location import MANIFEST, absent, taken
+from sooner.store.location import MANIFEST, absent, no_object, taken
 
 if TYPE_CHECKING:
     import io
@@ -42,7 +42,7 @@ class LocalFolder:
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self._path = Path(path).absolute()  # workers may run in another folder
-        self._made = False
+        self._made = False  # by us, and goes when it is empty
 
     def __str__(self) -> str:
         return str(self._path)
@@ -52,10 +52,16 @@ class LocalFolder:
         """The folder: an encoding that was interrupted here can be taken up again."""
         return self._path
 
+    def inside(self, name: str) -> LocalFolder:
+        """Give a folder in this one."""
+        folder = LocalFolder(self._path / name)
+        folder._made = True
+        return folder
+
     def prepare(self, nbytes: int) -> None:
         """Make the folder, and see that the disk has room."""
         with _explained(f"{self} cannot be a store, which must be a folder one may write to"):
-            self._made = not self._path.exists()
+            self._made = self._made or not self._path.exists()
             self._path.mkdir(parents=True, exist_ok=True)
             free = shutil.disk_usage(self._path).free
         if free < nbytes:
@@ -128,14 +134,34 @@ class LocalFolder:
         except FileExistsError:
             raise StoreExistsError(taken(self)) from None
 
-    def read_manifest(self) -> bytes:
-        """Give the contents of the manifest."""
-        path = self._path / MANIFEST
+    def write(self, name: str, data: bytes) -> None:
+        """Write a file under another name, then rename it; it need not outlive a power failure."""
+        draft = self._path / f"{name}.{secrets.token_hex(6)}.tmp"
+        with _explained(f"{self._path / name} cannot be written"):
+            if not self._path.exists():
+                self._made = True
+                self._path.mkdir(parents=True, exist_ok=True)
+            try:
+                draft.write_bytes(data)
+                draft.replace(self._path / name)
+            finally:
+                draft.unlink(missing_ok=True)
+
+    def read(self, name: str) -> bytes:
+        """Give the contents of a file."""
+        path = self._path / name
         missing = (FileNotFoundError, NotADirectoryError)
         try:
             with _explained(f"{path} cannot be read", but=missing):
                 return path.read_bytes()
         except missing:
+            raise StoreNotFoundError(no_object(self, name)) from None
+
+    def read_manifest(self) -> bytes:
+        """Give the contents of the manifest."""
+        try:
+            return self.read(MANIFEST)
+        except StoreNotFoundError:
             raise StoreNotFoundError(absent(self)) from None
 
     def source(self, name: str) -> dict[str, Any]:

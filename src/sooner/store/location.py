@@ -18,10 +18,13 @@ if TYPE_CHECKING:
 
     StoreLike: TypeAlias = str | os.PathLike[str] | MemoryStore | None
 
-__all__ = ["MANIFEST", "Location", "as_location"]
+__all__ = ["ADJOINT", "MANIFEST", "Location", "as_location"]
 
 MANIFEST = "manifest.json"
 """Name of the object that makes the others count."""
+
+ADJOINT = "adjoint"
+"""Name of the place inside a store that holds the blocks of the transpose."""
 
 _STORES = (
     "a path to a local folder, a URL such as s3://bucket/A, or None or "
@@ -35,6 +38,20 @@ class Location(Protocol):
     @property
     def folder(self) -> Path | None:
         """Local folder in which an interrupted encoding can be taken up again, if there is."""
+
+    def inside(self, name: str) -> Location:
+        """Give the place inside this one for objects that are named by the same manifest.
+
+        Parameters
+        ----------
+        name
+            Of the place.
+
+        Returns
+        -------
+        Location
+            The place.
+        """
 
     def prepare(self, nbytes: int) -> None:
         """Make ready for new objects, or say why not.
@@ -98,6 +115,43 @@ class Location(Protocol):
         ------
         StoreExistsError
             If there is one already and `overwrite` is false.
+        """
+
+    def write(self, name: str, data: bytes) -> None:
+        """Write a small object in one step: it is visible whole or not at all.
+
+        Parameters
+        ----------
+        name
+            Of the object; one of that name is replaced.
+        data
+            Its contents.
+
+        Raises
+        ------
+        StoreError
+            If it cannot be written.
+        """
+
+    def read(self, name: str) -> bytes:
+        """Give the contents of an object.
+
+        Parameters
+        ----------
+        name
+            Of the object.
+
+        Returns
+        -------
+        bytes
+            The contents.
+
+        Raises
+        ------
+        StoreNotFoundError
+            If there is none.
+        StoreError
+            If it cannot be read.
         """
 
     def read_manifest(self) -> bytes:
@@ -190,6 +244,11 @@ def taken(location: Location, holds: str = "a coded matrix") -> str:
         f"{location} holds {holds} already. Pass overwrite=True to replace it, or choose another "
         f"store."
     )
+
+
+def no_object(location: Location, name: str) -> str:
+    """Say that a store has no object of a name."""
+    return f"{location} holds no object {name}."
 
 
 def absent(location: Location) -> str:

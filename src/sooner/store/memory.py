@@ -6,7 +6,7 @@ import secrets
 from typing import TYPE_CHECKING, Any
 
 from sooner.errors import StoreExistsError, StoreNotFoundError
-from sooner.store.location import MANIFEST, absent, taken
+from sooner.store.location import MANIFEST, absent, no_object, taken
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -33,6 +33,7 @@ class MemoryStore:
         self._name = f"memory://{secrets.token_hex(6)}"
         self._growing: dict[str, bytearray] = {}
         self._objects: dict[str, bytes] = {}
+        self._inside: dict[str, MemoryStore] = {}
 
     def __str__(self) -> str:
         return self._name
@@ -41,6 +42,12 @@ class MemoryStore:
     def folder(self) -> None:
         """Memory does not outlive an interruption."""
         return
+
+    def inside(self, name: str) -> MemoryStore:
+        """Give a store in this one, the same each time."""
+        store = self._inside.setdefault(name, MemoryStore())
+        store._name = f"{self}/{name}"
+        return store
 
     def prepare(self, nbytes: int) -> None:
         """Do nothing: memory needs no preparation."""
@@ -68,6 +75,17 @@ class MemoryStore:
         elif self._objects.setdefault(MANIFEST, manifest) is not manifest:
             raise StoreExistsError(taken(self))
         return old
+
+    def write(self, name: str, data: bytes) -> None:
+        """Keep an object."""
+        self._objects[name] = data
+
+    def read(self, name: str) -> bytes:
+        """Give the contents of an object."""
+        try:
+            return self._objects[name]
+        except KeyError:
+            raise StoreNotFoundError(no_object(self, name)) from None
 
     def read_manifest(self) -> bytes:
         """Give the contents of the manifest."""

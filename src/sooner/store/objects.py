@@ -25,7 +25,7 @@ from sooner.errors import (
     StoreNotFoundError,
 )
 from sooner.store.local import LocalFolder
-from sooner.store.location import MANIFEST, absent, taken
+from sooner.store.location import MANIFEST, absent, no_object, taken
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Iterable, Mapping
@@ -86,6 +86,7 @@ class ObjectStore:
         self._staged: LocalFolder | None = None
         self._unsent: set[str] = set()
         self._in_doubt = False
+        self._outer: ObjectStore | None = None
 
     def __str__(self) -> str:
         return self._url
@@ -99,12 +100,19 @@ class ObjectStore:
             "_staged": None,
             "_unsent": set(),
             "_in_doubt": False,
+            "_outer": None,
         }
 
     @property
     def folder(self) -> None:
         """An encoding that was interrupted begins again: what grew here may be elsewhere."""
         return
+
+    def inside(self, name: str) -> ObjectStore:
+        """Give the same store with a longer prefix."""
+        store = ObjectStore(f"{self._url}/{name}", self._options)
+        store._outer = self
+        return store
 
     def prepare(self, nbytes: int) -> None:
         """Make a temporary folder, in which the blocks grow, and see that its disk has room."""
@@ -139,7 +147,8 @@ class ObjectStore:
 
     def discard(self, names: Iterable[str]) -> None:
         """Remove objects, sent or not."""
-        sent = [] if self._in_doubt else [name for name in names if name not in self._unsent]
+        in_doubt = self._in_doubt or (self._outer is not None and self._outer._in_doubt)
+        sent = [] if in_doubt else [name for name in names if name not in self._unsent]
         self._unsent.clear()
         self._unstage()
         if sent:
@@ -174,23 +183,38 @@ class ObjectStore:
             raise
         return old
 
+    def write(self, name: str, data: bytes) -> None:
+        """Put an object."""
+        with _explained(f"{self}/{name} cannot be written"):
+            _patiently(lambda: _obstore().put(self._client, name, data))
+
+    def read(self, name: str) -> bytes:
+        """Give the contents of an object."""
+        return self._read(name)[0]
+
     def read_manifest(self) -> bytes:
         """Give the contents of the manifest."""
         return self._read_manifest()[0]
 
     def _read_manifest(self) -> tuple[bytes, dict[str, str]]:
-        """Give the contents, and what tells a later manifest from this one."""
+        try:
+            return self._read(MANIFEST)
+        except StoreNotFoundError:
+            raise StoreNotFoundError(absent(self)) from None
+
+    def _read(self, name: str) -> tuple[bytes, dict[str, str]]:
+        """Give the contents of an object, and what tells a later one of that name from it."""
 
         def read() -> tuple[bytes, dict[str, str]]:
-            result = _obstore().get(self._client, MANIFEST)
-            marks = {name: result.meta[name] for name in ("e_tag", "version")}
+            result = _obstore().get(self._client, name)
+            marks = {mark: result.meta[mark] for mark in ("e_tag", "version")}
             return bytes(result.bytes()), {name: mark for name, mark in marks.items() if mark}
 
         try:
-            with _explained(f"{self}/{MANIFEST} cannot be read", but=(FileNotFoundError,)):
+            with _explained(f"{self}/{name} cannot be read", but=(FileNotFoundError,)):
                 return _patiently(read)
         except FileNotFoundError:
-            raise StoreNotFoundError(absent(self)) from None
+            raise StoreNotFoundError(no_object(self, name)) from None
 
     def source(self, name: str) -> dict[str, Any]:
         """Give the URL of the store, the name, and what obstore needs beside."""

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sooner._cores import usable_cores
+from sooner._machine import usable_cores
 from sooner.errors import StoreError, StoreExistsError, StoreFormatError, StoreNotFoundError
 from sooner.store.journal import Journal, interrupted
 from sooner.store.location import taken
