@@ -14,12 +14,15 @@ RECORDS = st.builds(
     task=st.integers(0, 63),
     attempt=st.integers(0, 3),
     submitted=st.floats(0, 1e6),
+    handed=TIMES,
     started=TIMES,
     finished=TIMES,
     available=TIMES,
     worker=st.none() | st.text(),
-    outcome=st.sampled_from(["running", "ok", "raised", "lost", "abandoned"]),
+    outcome=st.sampled_from(["running", "ok", "raised", "lost", "abandoned", "wrong"]),
     error=st.none() | st.text(),
+    read=TIMES,
+    requests=st.none() | st.integers(0, 1000),
 )
 
 

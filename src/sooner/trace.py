@@ -41,6 +41,8 @@ class TaskRecord:
     """0 for the first submission, then one more for each re-issue."""
     submitted: float = 0.0
     """When the driver handed the task to the executor."""
+    handed: float | None = None
+    """When the executor gave it to a worker, if the executor knows."""
     started: float | None = None
     """When a worker began it, by the worker's clock brought into the driver's."""
     finished: float | None = None
@@ -54,6 +56,10 @@ class TaskRecord:
     ``wrong`` (contradicted by the others)."""
     error: str | None = None
     """One line that says what went wrong."""
+    read: float | None = None
+    """Seconds, of those from start to finish, in which it read its block and x."""
+    requests: int | None = None
+    """How many requests to an object store reading its block took."""
 
     @property
     def run_time(self) -> float | None:

@@ -16,6 +16,7 @@ from sooner.cli.info import info
 from sooner.cli.multiply import multiply
 from sooner.cli.plot import plot
 from sooner.cli.repair import repair
+from sooner.cli.report import report
 from sooner.cli.verify import verify
 from sooner.errors import NotDecodableError, SoonerError
 
@@ -93,5 +94,5 @@ def sooner(ctx: click.Context, traceback: bool) -> None:
     ctx.call_on_close(lambda: logger.setLevel(level))
 
 
-for _command in (encode, multiply, info, verify, repair, plot, demo, doctor):
+for _command in (encode, multiply, info, verify, repair, report, plot, demo, doctor):
     sooner.add_command(_command)

@@ -40,14 +40,21 @@ def note_output(
         Seconds since the job's start.
     """
     started, finished = output.started - epoch, output.finished - epoch
-    if getattr(future, "finished", None) is not None:
-        started = future.started - zero  # type: ignore[attr-defined]
-        finished = future.finished - zero  # type: ignore[attr-defined]
+    handed: float | None = getattr(future, "started", None)
+    virtual: float | None = getattr(future, "finished", None)
+    if handed is not None and virtual is not None:
+        started, finished = handed - zero, virtual - zero
     record.outcome = "ok"
     record.worker = output.worker
+    record.requests = output.requests
     # Clocks of machines differ: what cannot be is brought to what can.
     record.finished = min(max(finished, record.submitted), elapsed)
     record.started = min(max(started, record.submitted), record.finished)
+    # Dask, say, tells of a task when it has begun already: then nobody knows when it was handed.
+    if handed is not None and handed - zero <= record.started:
+        record.handed = max(handed - zero, record.submitted)
+    if virtual is None:  # else its seconds are of another clock than the worker's
+        record.read = min(output.read, record.finished - record.started)
 
 
 def note_start(record: TaskRecord, future: Future[Any], *, zero: float) -> None:
@@ -65,4 +72,4 @@ def note_start(record: TaskRecord, future: Future[Any], *, zero: float) -> None:
     record.worker = getattr(future, "worker", None)
     started: float | None = getattr(future, "started", None)
     if started is not None:
-        record.started = max(started - zero, record.submitted)
+        record.handed = record.started = max(started - zero, record.submitted)

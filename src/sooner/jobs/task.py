@@ -33,6 +33,10 @@ class TaskOutput(NamedTuple):
     """When the product was there."""
     worker: str
     """``host:pid``."""
+    read: float
+    """Seconds, of those between, that reading the block and x took."""
+    requests: int
+    """How many requests to an object store reading the block took."""
 
 
 def multiply_block(
@@ -56,11 +60,13 @@ def multiply_block(
     TaskOutput
         The product, shape (rows,) or (rows, width), with its times.
     """
-    started = time.time()
+    started, mark = time.time(), time.perf_counter()
     factor = x.load()
     rows: int = source["shape"][0]
     product = np.empty((rows, *factor.shape[1:]), dtype=dtype)
+    requests, read = _requests(source), 0.0
     for first, slab in iter_slabs(source):
+        read += time.perf_counter() - mark
         # Sums that overflow are infinities in the answer, as they are in NumPy's.
         with np.errstate(over="ignore", invalid="ignore"):
             part = product[first : first + slab.shape[0]]
@@ -68,6 +74,21 @@ def multiply_block(
                 np.matmul(slab, factor, out=part, casting="same_kind")
             else:  # sparse, which has no out=
                 part[...] = slab @ factor
+        mark = time.perf_counter()
     if delay:
         time.sleep(delay)
-    return TaskOutput(product, started, time.time(), f"{socket.gethostname()}:{os.getpid()}")
+    worker = f"{socket.gethostname()}:{os.getpid()}"
+    return TaskOutput(product, started, time.time(), worker, read, requests)
+
+
+def _requests(source: dict[str, Any]) -> int:
+    """One per slab of each block behind a URL that this process has not kept."""
+    if source["kind"] == "sum":
+        return sum(map(_requests, source["sources"]))
+    if source["kind"] == "csr":
+        return sum(_requests(source[name]) for name in ("data", "indices", "indptr"))
+    if source["kind"] != "object":
+        return 0
+    from sooner.store.remote_slabs import cache
+
+    return 0 if cache.get(source) is not None else len(source["crc32c"])
