@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sooner.codes import PolarCode, transform
-from sooner.codes.kernel import ARIKAN, HADAMARD
+from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
 from sooner.codes.program import ZERO, ProgramBuilder
 
 VARIANTS = transform.core_variants()
@@ -153,7 +153,7 @@ def test_the_core_is_numpy_to_the_last_bit(
 def test_codes_give_the_same_bits_on_every_way(data):
     n = data.draw(st.integers(1, 70))
     k = data.draw(st.integers(1, n))
-    code = PolarCode(n, k, kernel=data.draw(st.sampled_from([HADAMARD, ARIKAN])))
+    code = PolarCode(n, k, kernel=data.draw(st.sampled_from([HADAMARD, ARIKAN, Kernel.dct(3)])))
     rng = np.random.default_rng(data.draw(st.integers(0, 99)))
     blocks = rng.standard_normal((k, 3, data.draw(st.integers(1, 99))))
     blocks = blocks.astype(data.draw(st.sampled_from("fdFD")))

@@ -91,39 +91,6 @@ def test_channels_polarize():
     assert abs(np.mean(transformed < 0.5) - 0.75) < 0.02
 
 
-def polarized_run_times(times):
-    """The oracle: along each radix the worse channel gets the later of two times."""
-    times = np.array(times, dtype=float)
-    half = len(times) // 2
-    while half:
-        pairs = times.reshape(-1, 2, half)
-        pairs[:] = -np.sort(-pairs, axis=1)
-        half //= 2
-    return times
-
-
-@given(st.integers(0, 7), st.integers(0, 2**32), st.booleans())
-def test_decodability_time_is_the_latest_polarized_time_of_the_data_channels(levels, seed, arikan):
-    rng = np.random.default_rng(seed)
-    n = 2**levels
-    code = PolarCode(
-        n,
-        int(rng.integers(1, n + 1)),
-        decoder="sequential",
-        kernel=ARIKAN if arikan else HADAMARD,
-        rng=rng,
-    )
-    times = rng.exponential(size=n)  # of the tasks
-    by_row = np.empty(n)
-    by_row[code.layout.positions] = times
-    expected = polarized_run_times(by_row)[code.layout.data_channels].max()
-    decoder = code.decoder()
-    for task in np.argsort(times):
-        if decoder.add(task):
-            break
-    assert times[task] == expected
-
-
 def test_the_papers_threshold():
     # findings: the sequential decoder needs 1.10 k outputs in the mean at n = 256, rate 3/4.
     code = PolarCode(256, 192, erasure_prob=0.25, late_parities=0, decoder="sequential")

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sooner.codes import PolarCode
+from sooner.codes import Kernel, PolarCode
 from sooner.codes.estimate import conjugate_gradients
 from sooner.codes.prediction import common_mean, least_squares
 
@@ -137,7 +137,8 @@ def test_conjugate_gradients_agree_with_dense_matrices():
 def test_the_adjoint_is_the_transpose():
     from sooner.codes import transform
 
-    for code in (PolarCode(16, 12), PolarCode(20, 13)):
+    larger = PolarCode(20, 13, kernel=[Kernel.dct(4), Kernel.dct(5)])
+    for code in (PolarCode(16, 12), PolarCode(20, 13), larger):
         transpose = np.empty((code.k, code.n))
         transform.run(code._adjoint, np.eye(code.n), out=transpose)
         np.testing.assert_allclose(transpose, code.generator.T, atol=1e-12)

@@ -9,11 +9,12 @@ from __future__ import annotations
 from typing import Any
 
 from sooner.codes.base import AnytimeCode, Code, Decoder, Plan
-from sooner.codes.construction import best_channels, erasure_probabilities
+from sooner.codes.construction import best_channels
 from sooner.codes.estimate import BlockEstimate
 from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
 from sooner.codes.plan import DecodePlan
 from sooner.codes.polar import PolarCode
+from sooner.codes.polarization import erasure_probabilities, polarized_run_times
 from sooner.codes.replication import Replication, Uncoded
 from sooner.codes.side_by_side import SideBySide
 from sooner.errors import StoreFormatError
@@ -35,6 +36,7 @@ __all__ = [
     "best_channels",
     "erasure_probabilities",
     "from_spec",
+    "polarized_run_times",
 ]
 
 

@@ -11,6 +11,7 @@ import numpy as np
 
 from sooner import _checks
 from sooner.codes import transform
+from sooner.codes.encoding import encoding_program
 from sooner.codes.estimate import (
     METHODS,
     BlockEstimate,
@@ -23,13 +24,13 @@ from sooner.codes.estimate import (
     unbiased,
     unbiased_relative_error,
 )
-from sooner.codes.systematic import encoding_program
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sooner._types import Array, Mask
     from sooner.codes.decoder import PolarDecoder
+    from sooner.codes.kernel import Kernel
     from sooner.codes.layout import ChannelLayout
     from sooner.codes.program import Program
 
@@ -182,8 +183,9 @@ class AnytimePolar:
         m
             Number of available outputs, a uniformly random set of them.
         method
-            ``"unbiased"`` or ``"scaled"``: for any data, in the mean over signs and sets.
-            Others: of least squares for independent blocks of equal energy.
+            ``"unbiased"`` or ``"scaled"``: for any data, in the mean over signs and sets; for
+            larger kernels if the blocks have equal energy.  Others: of least squares for
+            independent blocks of equal energy.
 
         Returns
         -------
@@ -203,12 +205,7 @@ class AnytimePolar:
         _checks.one_of(method, "method", METHODS)
         if method not in {"unbiased", "scaled"}:
             return math.sqrt(max(0.0, 1 - m / self.k))
-        error = unbiased_relative_error(
-            m,
-            k=self.k,
-            size=self.transform_size,
-            parity_energy=float(np.square(self.layout.parity).sum()),
-        )
+        error = unbiased_relative_error(m, energy=self._energy, size=self.transform_size)
         if method == "scaled" and m:
             return math.sqrt(error**2 / (1 + error**2))
         return error
@@ -225,11 +222,36 @@ class AnytimePolar:
                 "the law of the unbiased estimate holds for blocks without exponents only. "
                 'Use another method, such as "least_squares".'
             )
-        if not self.layout.hadamard:
+        if self._unfit_kernels:
             raise ValueError(
-                "anytime estimates need an orthogonal kernel, and ARIKAN is not. "
-                "Use kernel=HADAMARD."
+                "anytime estimates need orthogonal kernels with entries of mean square 1, and "
+                f"{self._unfit_kernels[0]!r} is none. Use HADAMARD or Kernel.dct(l)."
             )
+
+    @functools.cached_property
+    def _unfit_kernels(self) -> list[Kernel]:
+        """Kernels that do not give the columns of the transform the length N and right angles."""
+        return [
+            kernel
+            for kernel in dict.fromkeys(self.layout.kernels)
+            if not kernel.is_orthogonal
+            or not math.isclose(np.square(kernel.matrix).mean(), 1, rel_tol=1e-9)
+        ]
+
+    @functools.cached_property
+    def _energy(self) -> float:
+        """Energy of an output over that of one data block, in the mean weighted by its energy.
+
+        The number of blocks and of late parities if all entries of the transform are signs; more
+        for other kernels, whose rows have more energy in the data columns than others have.
+        """
+        rows = np.zeros(self.layout.sizes)
+        rows.flat[self.layout.data_channels] = 1
+        for axis, kernel in enumerate(self.layout.kernels):
+            squares = kernel.matrix**2 / kernel.size
+            rows = np.moveaxis(np.tensordot(squares, rows, axes=(1, axis)), 0, axis)
+        data = float(np.square(rows).sum()) * self.transform_size / self.k
+        return data + float(np.square(self.layout.parity).sum())
 
     @functools.cached_property
     def generator(self) -> NDArray[np.float64]:

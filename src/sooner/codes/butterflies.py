@@ -1,17 +1,20 @@
-"""Whole transforms and single 2 x 2 stages, as operations of a program.
+"""Whole transforms, and single stages of HADAMARD and ARIKAN, as operations of a program.
 
-Everything that depends on which of the two 2 x 2 kernels a code has is in this module.
+Everything that depends on which of these two a code has is in this module; stages of other
+kernels are in `mixed_radix`.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from sooner.codes.kernel import ARIKAN, HADAMARD
 from sooner.codes.program import ZERO
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
+    from sooner.codes.kernel import Kernel
     from sooner.codes.program import ProgramBuilder, Value
 
 __all__ = ["better_input", "combine", "inverse_transform", "split", "subtract", "transform"]
@@ -20,78 +23,106 @@ _MAX_RADIX = 3
 """Levels per operation: a block is loaded once for three levels of the transform."""
 
 
-def transform(builder: ProgramBuilder, values: Sequence[Value], *, hadamard: bool) -> list[Value]:
-    """All levels: the Kronecker power of the kernel times `values`.
+def transform(
+    builder: ProgramBuilder, values: Sequence[Value], kernels: Sequence[Kernel]
+) -> list[Value]:
+    """All stages: the Kronecker product of the kernels times `values`.
 
     Parameters
     ----------
     builder
         Gets the operations.
     values
-        As many as a power of two.
-    hadamard
-        Whether the kernel is HADAMARD; ARIKAN otherwise.
+        As many as the sizes of the kernels multiply to.
+    kernels
+        The slowest radix first.
 
     Returns
     -------
     list of Value
         The transform.
     """
-    current = list(values)
-    stride = len(current)
-    while stride > 1:
-        builder.barrier()
-        levels = stride.bit_length() - 1
-        n_stages = -(-levels // _MAX_RADIX)
-        radix = -(-levels // n_stages) if hadamard else 1  # 10 levels are 3 + 3 + 2 + 2
-        span, stride = stride, stride >> radix
-        for block in range(0, len(current), span):
-            for first in range(block, block + stride):
-                members = range(first, first + span, stride)
-                group = [current[j] for j in members]
-                if hadamard:
-                    outs = builder.butterfly(group)
-                else:
-                    outs = combine(builder, group[0], group[1], hadamard=False)
-                for j, out in zip(members, outs, strict=True):
-                    current[j] = out
-    builder.barrier()
-    return current
+    if all(kernel is HADAMARD for kernel in kernels):
+        return _hadamard_transform(builder, values)
+    return _stage_by_stage(builder, values, kernels, _outputs)
 
 
 def inverse_transform(
-    builder: ProgramBuilder, values: Sequence[Value], *, hadamard: bool
+    builder: ProgramBuilder, values: Sequence[Value], kernels: Sequence[Kernel]
 ) -> list[Value]:
-    """All levels of the inverse: channels from outputs when every output is known.
+    """All stages of the inverse: channels from outputs when every output is known.
 
     Parameters
     ----------
     builder
         Gets the operations.
     values
-        As many as a power of two.
-    hadamard
-        Whether the kernel is HADAMARD; ARIKAN otherwise.
+        As many as the sizes of the kernels multiply to.
+    kernels
+        The slowest radix first.
 
     Returns
     -------
     list of Value
         The channels.
     """
-    if hadamard:  # the Hadamard matrix is its own inverse, but for its size
+    if all(kernel is HADAMARD for kernel in kernels):
+        # The Hadamard matrix is its own inverse, but for its size.
         scale = 1 / len(values)
-        scaled = [(slot, coef * scale) for slot, coef in values]
-        return transform(builder, scaled, hadamard=True)
+        return _hadamard_transform(builder, [(slot, coef * scale) for slot, coef in values])
+    return _stage_by_stage(builder, values, kernels, _inputs)
+
+
+def _hadamard_transform(builder: ProgramBuilder, values: Sequence[Value]) -> list[Value]:
+    """The transform of HADAMARD, several levels at a time."""
     current = list(values)
-    half = len(current) // 2
-    while half:
+    stride = len(current)
+    while stride > 1:
         builder.barrier()
-        for block in range(0, len(current), 2 * half):
-            for j in range(block, block + half):
-                current[j] = subtract(builder, current[j], current[j + half])
-        half //= 2
+        levels = stride.bit_length() - 1
+        n_stages = -(-levels // _MAX_RADIX)
+        radix = -(-levels // n_stages)  # 10 levels are 3 + 3 + 2 + 2
+        span, stride = stride, stride >> radix
+        for block in range(0, len(current), span):
+            for first in range(block, block + stride):
+                members = slice(first, first + span, stride)
+                current[members] = builder.butterfly(current[members])
     builder.barrier()
     return current
+
+
+def _stage_by_stage(
+    builder: ProgramBuilder,
+    values: Sequence[Value],
+    kernels: Sequence[Kernel],
+    stage: Callable[[ProgramBuilder, Kernel, list[Value]], list[Value]],
+) -> list[Value]:
+    """One stage for each kernel, on the groups along its radix."""
+    current = list(values)
+    stride = len(current)
+    for kernel in kernels:
+        builder.barrier()
+        span, stride = stride, stride // kernel.size
+        for block in range(0, len(current), span):
+            for first in range(block, block + stride):
+                members = slice(first, first + span, stride)
+                current[members] = stage(builder, kernel, current[members])
+    builder.barrier()
+    return current
+
+
+def _outputs(builder: ProgramBuilder, kernel: Kernel, inputs: list[Value]) -> list[Value]:
+    """The outputs of one group from its inputs."""
+    if kernel is HADAMARD or kernel is ARIKAN:
+        return combine(builder, *inputs, hadamard=kernel is HADAMARD)
+    return builder.dense(kernel.matrix, inputs)
+
+
+def _inputs(builder: ProgramBuilder, kernel: Kernel, outputs: list[Value]) -> list[Value]:
+    """The inputs of one group from its outputs."""
+    if kernel is HADAMARD or kernel is ARIKAN:
+        return split(builder, *outputs, hadamard=kernel is HADAMARD)
+    return builder.dense(kernel.inverse, outputs)
 
 
 def subtract(builder: ProgramBuilder, a: Value, b: Value) -> Value:

@@ -1,4 +1,4 @@
-"""Which channels of the transform carry data: erasure probabilities and a choice by them."""
+"""Which channels of the transform carry data: a choice by erasure probabilities."""
 
 from __future__ import annotations
 
@@ -8,80 +8,32 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sooner import _checks
+from sooner.codes.kernel import is_binary
 from sooner.codes.layout import DATA, FROZEN, PARITY, ChannelLayout
+from sooner.codes.polarization import erasure_probabilities
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike, NDArray
 
     from sooner._types import Indices
+    from sooner.codes.kernel import Kernel
 
 __all__ = [
     "best_channels",
+    "chosen_decoder",
     "default_erasure_prob",
     "default_late_parities",
     "draw_layout",
-    "erasure_probabilities",
 ]
 
 _DESIGN_FRACTIONS = ((1024, 0.05), (2048, 0.2), (4096, 0.5), (16384, 0.85), (math.inf, 0.95))
 """Design erasure probability over 1 - k / n, by number of tasks: small ones decode from the fewest
 outputs, larger ones keep the number of unknowns small (77 instead of 189 at n = 4096)."""
 
-
-def erasure_probabilities(n: int, erasure_prob: ArrayLike) -> NDArray[np.float64]:
-    r"""Erasure probability of each transformed channel of a binary polar transform.
-
-    One stage maps two channels of erasure probabilities a and b to a worse one,
-    :math:`1 - (1 - a)(1 - b)` (any erasure hides it), and a better one, :math:`a b` (one of
-    two outputs suffices once the first input is known).
-
-    Parameters
-    ----------
-    n
-        Transform size, a power of two.
-    erasure_prob
-        Probability in [0, 1] that an output is not available: one for all, or shape (n,).
-
-    Returns
-    -------
-    ndarray, shape (n,)
-        Erasure probability of each channel, in decoding order.  Their mean is that of
-        `erasure_prob`: a stage moves erasures between channels, it removes none.
-
-    Raises
-    ------
-    ValueError
-        If `n` is no power of two, or `erasure_prob` has another shape or leaves [0, 1].
-
-    Notes
-    -----
-    Exact for independent erasures and every 2 x 2 kernel that polarizes.  Section II-B of
-    "Straggler resilient serverless computing based on polar codes" (arXiv 1901.06811).
-
-    Examples
-    --------
-    The paper's worked example: the last two of four channels get the data.
-
-    >>> erasure_probabilities(4, 0.5)
-    array([0.9375, 0.5625, 0.4375, 0.0625])
-    """
-    n = _checks.power_of_two(n, "n")
-    given = np.asarray(erasure_prob, dtype=np.float64)
-    if given.shape not in {(), (n,)}:
-        raise ValueError(
-            f"erasure_prob must be one number or have shape ({n},), got {given.shape}."
-        )
-    if not ((given >= 0) & (given <= 1)).all():  # also false for NaN
-        raise ValueError(f"erasure_prob must lie between 0 and 1, got {given.tolist()}.")
-    probabilities = np.broadcast_to(given, (n,)).copy()
-    half = n // 2
-    while half:
-        pairs = probabilities.reshape(-1, 2, half)
-        a, b = pairs[:, 0].copy(), pairs[:, 1].copy()
-        pairs[:, 0] = a + b - a * b
-        pairs[:, 1] = a * b
-        half //= 2
-    return probabilities
+_LARGER_KERNELS = 0.8
+"""The same for kernels other than 2 x 2: the best in ``benchmarks/larger_kernels.py``."""
 
 
 def best_channels(probabilities: ArrayLike, count: int) -> Indices:
@@ -117,6 +69,45 @@ def best_channels(probabilities: ArrayLike, count: int) -> Indices:
     return np.sort(values.size - 1 - later_first[:count])
 
 
+def chosen_decoder(kernels: Sequence[Kernel], decoder: str | None) -> str:
+    """Check which decoder a code gets, or choose one.
+
+    Parameters
+    ----------
+    kernels
+        Kernels of its transform.
+    decoder
+        ``"inactivation"``, ``"sequential"`` or None.
+
+    Returns
+    -------
+    str
+        What was given; else ``"inactivation"`` for HADAMARD and ARIKAN, ``"sequential"`` for
+        others.
+
+    Raises
+    ------
+    ValueError
+        If there is no such decoder for these kernels.
+
+    Examples
+    --------
+    >>> from sooner.codes import HADAMARD, Kernel
+    >>> chosen_decoder([HADAMARD], None), chosen_decoder([HADAMARD, Kernel.dct(5)], None)
+    ('inactivation', 'sequential')
+    """
+    binary = is_binary(kernels)
+    if decoder is None:
+        return "inactivation" if binary else "sequential"
+    _checks.one_of(decoder, "decoder", ("inactivation", "sequential"))
+    if decoder == "inactivation" and not binary:
+        raise ValueError(
+            "decoder must be 'sequential' for kernels other than HADAMARD and ARIKAN, since "
+            f"ranks are proved modulo a prime, got {decoder!r}."
+        )
+    return decoder
+
+
 def default_late_parities(n: int, k: int, decoder: str) -> int:
     """Late parities that a code gets unless told otherwise.
 
@@ -147,7 +138,7 @@ def default_late_parities(n: int, k: int, decoder: str) -> int:
     return min(wanted, size - k)
 
 
-def default_erasure_prob(n: int, k: int, decoder: str) -> float:
+def default_erasure_prob(n: int, k: int, decoder: str, kernels: Sequence[Kernel]) -> float:
     """Design erasure probability that a code gets unless told otherwise.
 
     Parameters
@@ -158,15 +149,18 @@ def default_erasure_prob(n: int, k: int, decoder: str) -> float:
         Number of data blocks.
     decoder
         ``"inactivation"`` or ``"sequential"``.
+    kernels
+        Kernels of its transform.
 
     Returns
     -------
     float
-        The papers' ``1 - k / n`` for the sequential decoder, a fraction of it for inactivation.
+        The papers' ``1 - k / n`` for the sequential decoder, a fraction of it for inactivation
+        and for larger kernels.
     """
     rate_loss = 1 - k / n
     if decoder == "sequential":
-        return rate_loss
+        return rate_loss if is_binary(kernels) else _LARGER_KERNELS * rate_loss
     fraction = next(share for largest, share in _DESIGN_FRACTIONS if n <= largest)
     return fraction * rate_loss
 
@@ -178,7 +172,7 @@ def draw_layout(
     erasure_prob: ArrayLike,
     late_parities: int,
     systematic: bool,
-    hadamard: bool,
+    kernels: tuple[Kernel, ...],
     rng: np.random.Generator,
 ) -> ChannelLayout:
     """Draw map, signs and parities, and choose the channels by erasure probability.
@@ -196,8 +190,8 @@ def draw_layout(
     systematic
         Whether the first k outputs stand at the rows of the transform that have the numbers
         of the data channels, so that they determine the data.
-    hadamard
-        Whether the kernel is HADAMARD; ARIKAN otherwise.
+    kernels
+        Kernels of the transform, the slowest radix first.
     rng
         Where randomness comes from.
 
@@ -211,7 +205,8 @@ def draw_layout(
     ValueError
         If `erasure_prob` has another shape or leaves [0, 1].
     """
-    size = 1 << (n - 1).bit_length()
+    sizes = [kernel.size for kernel in kernels]
+    size = math.prod(sizes)
     given = np.asarray(erasure_prob, dtype=np.float64)
     if given.shape not in {(), (n,)}:
         raise ValueError(
@@ -220,7 +215,8 @@ def draw_layout(
     order = rng.permutation(size)
     by_row = np.ones(size)  # what is punctured is erased for certain
     by_row[order[:n]] = given
-    chosen = best_channels(erasure_probabilities(size, by_row), k + late_parities)
+    probabilities = erasure_probabilities(size, by_row, sizes=sizes)
+    chosen = best_channels(probabilities, k + late_parities)
     data, parities = chosen[:k], chosen[k:]
     if systematic:
         # Puncture and number anew, the rows with the numbers of the data channels first.
@@ -234,7 +230,7 @@ def draw_layout(
         order[:n],
         _parity_coefficients(late_parities, k, rng),
         rng.choice([-1.0, 1.0], size=k),
-        hadamard,
+        kernels,
     )
 
 

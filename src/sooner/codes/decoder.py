@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from sooner.codes import modular, transform
 from sooner.codes.base import check_index, not_decodable
+from sooner.codes.encoding import encoding_program
+from sooner.codes.kernel import is_binary
 from sooner.codes.layout import DATA
+from sooner.codes.mixed_radix import MixedRadixState
 from sooner.codes.plan import DecodePlan, Walk
 from sooner.codes.program import ZERO
 
@@ -21,8 +25,19 @@ if TYPE_CHECKING:
 
 __all__ = ["ErasureState", "PolarDecoder"]
 
+_logger = logging.getLogger(__name__)
+
 _ILL_CONDITIONED = 1e9
 """Condition of the unknowns beyond which the syndrome form is tried."""
+
+_LOSSY = 1e3
+"""Rounding errors, in units of one, from which the syndrome form is tried for larger kernels."""
+
+_ALARMING = 1e5
+"""Rounding errors that are worth a warning: 1e-2 in single precision, 1e-11 in double."""
+
+_PROBES = 8
+"""Columns of random numbers that measure them."""
 
 _NEGLIGIBLE = 1e-13
 """Singular values below this share of the largest are zero to rounding."""
@@ -90,13 +105,18 @@ class PolarDecoder:
     layout
         The code.
     inactivation
-        Whether a data channel that is erased at its turn becomes an unknown instead of the end.
+        Whether a data channel that is erased at its turn becomes an unknown instead of the end;
+        for the kernels HADAMARD and ARIKAN, whose ranks can be proved.
     """
 
     def __init__(self, layout: ChannelLayout, *, inactivation: bool) -> None:
         self._layout = layout
         self._inactivation = inactivation
-        self._state = ErasureState(len(layout.kinds))
+        self._state: ErasureState | MixedRadixState = (
+            ErasureState(len(layout.kinds))
+            if is_binary(layout.kernels)
+            else MixedRadixState(layout.sizes)
+        )
         self._positions: list[int] = layout.positions.tolist()
         self._n_available = 0
         self._n_erased_data = layout.k
@@ -205,12 +225,53 @@ class PolarDecoder:
         if not self._decodable:
             error = not_decodable(self)
             raise error
-        walk = self._written_down()
-        plan = self._plan(walk, walk.blocks)
+        plan = self.walk_plan()
+        if not is_binary(self._layout.kernels):
+            return self._better_plan(plan)
         if plan.condition > _ILL_CONDITIONED:
             other = self.syndrome_plan()
             return other if other.condition < plan.condition else plan
         return plan
+
+    def _better_plan(self, plan: DecodePlan) -> DecodePlan:
+        """The walk's plan or the syndrome form, for larger kernels: which errs less."""
+        loss = self._loss(plan)
+        if loss > _LOSSY:
+            other = self.syndrome_plan()
+            loss_of_other = self._loss(other)
+            if loss_of_other < loss:
+                plan, loss = other, loss_of_other
+        if loss > _ALARMING:
+            _logger.warning(
+                "decoding these %d outputs multiplies rounding errors by %.0e: kernels as large as "
+                "%s are ill conditioned. Use smaller ones, or double precision.",
+                *(self._n_available, loss, max(self._layout.sizes)),
+            )
+        return plan
+
+    def _loss(self, plan: DecodePlan) -> float:
+        """Error of decoding by a plan, in units of one rounding; measured on random numbers."""
+        # The small systems of larger kernels lie inside each other: the product of their
+        # condition numbers says far too much.
+        layout = self._layout
+        sizes = np.abs(layout.scales)[:, None]  # of the numbers on the channels, about 1
+        data = np.random.default_rng(0).standard_normal((layout.k, _PROBES)) / sizes
+        encoder = encoding_program(layout, range(layout.n))
+        outputs = transform.run(encoder, data, out=np.empty((layout.n, _PROBES)))
+        error = (plan.run(outputs, out=np.empty_like(data)) - data) * sizes
+        rounding = np.finfo(data.dtype).eps * np.linalg.norm(data * sizes)
+        return float(np.linalg.norm(error) / rounding)
+
+    def walk_plan(self) -> DecodePlan:
+        """How to decode by the sequential decoder's walk and the unknowns that it met.
+
+        Returns
+        -------
+        DecodePlan
+            The plan; of the blocks that are not determined it gives something.
+        """
+        walk = self._written_down()
+        return self._plan(walk, walk.blocks)
 
     def partial_plan(self) -> DecodePlan:
         """How to decode the blocks that are determined; it gives zero for the others.

@@ -82,7 +82,7 @@ def correlation_program(layout: ChannelLayout) -> Program:
     Parameters
     ----------
     layout
-        The code; its kernel is HADAMARD.
+        The code.
 
     Returns
     -------
@@ -90,7 +90,7 @@ def correlation_program(layout: ChannelLayout) -> Program:
         From n outputs to k blocks.
     """
     builder = ProgramBuilder(layout.n)
-    channels = butterflies.transform(builder, _on_rows(layout), hadamard=True)  # symmetric
+    channels = butterflies.transform(builder, _on_rows(layout), layout.transposed)
     return builder.build([
         (channels[channel][0], channels[channel][1] / scale)
         for channel, scale in zip(
@@ -105,7 +105,7 @@ def adjoint_program(layout: ChannelLayout) -> Program:
     Parameters
     ----------
     layout
-        The code; its kernel is HADAMARD.
+        The code.
 
     Returns
     -------
@@ -113,7 +113,7 @@ def adjoint_program(layout: ChannelLayout) -> Program:
         From n outputs to k blocks.
     """
     builder = ProgramBuilder(layout.n)
-    channels = butterflies.transform(builder, _on_rows(layout), hadamard=True)
+    channels = butterflies.transform(builder, _on_rows(layout), layout.transposed)
     data = [channels[channel] for channel in layout.data_channels.tolist()]
     parities = [channels[channel] for channel in layout.parity_channels.tolist()]
     through = builder.dense(np.ascontiguousarray(layout.parity.T), parities)
@@ -158,7 +158,7 @@ def _zero_filled(outputs: Array, available: Mask) -> Array:
     return filled
 
 
-def unbiased_relative_error(m: int, *, k: int, size: int, parity_energy: float) -> float:
+def unbiased_relative_error(m: int, *, energy: float, size: int) -> float:
     """Relative root mean square error of the unbiased estimate.
 
     Exact for any data, over random signs and a uniformly random set of outputs.
@@ -167,12 +167,10 @@ def unbiased_relative_error(m: int, *, k: int, size: int, parity_energy: float) 
     ----------
     m
         Available outputs.
-    k
-        Data blocks.
+    energy
+        Energy of an output over that of one data block: k, and that of the late parities.
     size
         Transform size N, not the number of tasks: what was punctured is erased for good.
-    parity_energy
-        Energy of all late parities over that of one data block: about their number.
 
     Returns
     -------
@@ -187,13 +185,12 @@ def unbiased_relative_error(m: int, *, k: int, size: int, parity_energy: float) 
 
     Examples
     --------
-    >>> round(unbiased_relative_error(32, k=48, size=64, parity_energy=0), 2)
+    >>> round(unbiased_relative_error(32, energy=48, size=64), 2)
     0.86
     """
     if m == 0:
         return 1.0
-    others = k + parity_energy - 1
-    return math.sqrt(max(others, 0.0) * (size - m) / (m * max(size - 1, 1)))
+    return math.sqrt(max(energy - 1, 0.0) * (size - m) / (m * max(size - 1, 1)))
 
 
 def predicted(

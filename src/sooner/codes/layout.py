@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+
+from sooner.codes.kernel import Kernel, is_binary
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,8 +32,8 @@ class ChannelLayout:
     """What the parity channels carry, as combinations of the data channels, shape (e, k)."""
     scales: NDArray[np.float64]
     """What a data block is multiplied by on its channel: sign times power of two, shape (k,)."""
-    hadamard: bool
-    """Whether the kernel is HADAMARD; ARIKAN otherwise."""
+    kernels: tuple[Kernel, ...]
+    """Kernels of the transform, the slowest radix first; their sizes multiply to N."""
 
     @property
     def n(self) -> int:
@@ -41,6 +44,16 @@ class ChannelLayout:
     def k(self) -> int:
         """Number of data blocks."""
         return self.scales.size
+
+    @property
+    def sizes(self) -> tuple[int, ...]:
+        """Sizes of the kernels, the slowest radix first."""
+        return tuple(kernel.size for kernel in self.kernels)
+
+    @property
+    def transposed(self) -> list[Kernel]:
+        """Kernels of the transposed transform."""
+        return [kernel.transposed for kernel in self.kernels]
 
     @property
     def data_channels(self) -> Indices:
@@ -60,8 +73,10 @@ class ChannelLayout:
         dict
             What `from_json` reads.
         """
+        kernels = [kernel.to_json() for kernel in self.kernels]
+        one_name = is_binary(self.kernels) and len(set(self.kernels)) == 1
         return {
-            "kernel": "hadamard" if self.hadamard else "arikan",
+            "kernel": kernels[0] if one_name else kernels,
             "transform_size": len(self.kinds),
             "data_channels": self.data_channels.tolist(),
             "parity_channels": self.parity_channels.tolist(),
@@ -83,8 +98,18 @@ class ChannelLayout:
         -------
         ChannelLayout
             The same layout, bit for bit.
+
+        Raises
+        ------
+        ValueError
+            If the kernels do not fit the size of the transform.
         """
-        kinds = np.full(values["transform_size"], FROZEN, dtype=np.uint8)
+        size, kernel = values["transform_size"], values["kernel"]
+        names = [kernel] * (size.bit_length() - 1) if isinstance(kernel, str) else kernel
+        kernels = tuple(Kernel.from_json(name) for name in names)
+        if math.prod(one.size for one in kernels) != size:
+            raise ValueError(f"kernels of sizes that multiply to {size} are not {names!r}")
+        kinds = np.full(size, FROZEN, dtype=np.uint8)
         kinds[values["data_channels"]] = DATA
         kinds[values["parity_channels"]] = PARITY
         scales = np.array(values["scales"], dtype=np.float64)
@@ -93,5 +118,5 @@ class ChannelLayout:
             np.array(values["positions"], dtype=np.intp),
             np.array(values["parity"], dtype=np.float64).reshape(-1, scales.size),
             scales,
-            values["kernel"] == "hadamard",
+            kernels,
         )

@@ -17,7 +17,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sooner.codes import butterflies, transform
+from sooner.codes.kernel import ARIKAN, HADAMARD
 from sooner.codes.layout import DATA, FROZEN
+from sooner.codes.mixed_radix import inputs_from_outputs
 from sooner.codes.program import ZERO, Program, ProgramBuilder
 
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from sooner._types import Array, Indices, Stop
+    from sooner.codes.kernel import Kernel
     from sooner.codes.layout import ChannelLayout
     from sooner.codes.program import Value
 
@@ -66,6 +69,7 @@ class Walk:
     _found: int = 0
     _parities: list[Value] = field(default_factory=list)
     _carriers: list[int] = field(default_factory=list)
+    _kernels: dict[int, tuple[Kernel, ...]] = field(default_factory=dict)
     _equations_program: Program | None = None
 
     def __post_init__(self) -> None:
@@ -73,6 +77,11 @@ class Walk:
         # _carriers[i]: channels before i that are not frozen, to skip frozen subtrees at once.
         carries = np.frombuffer(self.layout.kinds, np.uint8) != FROZEN
         self._carriers = [0, *np.cumsum(carries).tolist()]
+        # _kernels[size]: kernels of the transform below a node of that size.
+        size = len(self.values)
+        for depth, kernel in enumerate(self.layout.kernels):
+            self._kernels[size] = self.layout.kernels[depth:]
+            size //= kernel.size
         self._descend(list(self.values), 0, up=False)
 
     @property
@@ -111,13 +120,15 @@ class Walk:
         if len(known) == size:
             self._leaves(known, first)
             return known
-        return self._stage(values, first, up=up)
+        kernel = self._kernels[size][0]
+        if kernel is HADAMARD or kernel is ARIKAN:
+            return self._binary_stage(values, first, up=up, hadamard=kernel is HADAMARD)
+        return self._mixed_stage(values, first, kernel, up=up)
 
     def _leaves(self, values: list[Value], first: int) -> None:
         """Decode below a node all of whose outputs are known: one inverse transform."""
-        channels = butterflies.inverse_transform(
-            self.builder, values, hadamard=self.layout.hadamard
-        )
+        kernels = self._kernels[len(values)]
+        channels = butterflies.inverse_transform(self.builder, values, kernels)
         for offset, value in enumerate(channels):
             if self.layout.kinds[first + offset] == FROZEN:
                 if self._ask and value[0] >= 0:
@@ -125,9 +136,11 @@ class Walk:
             else:
                 self._leaf(value, first + offset)
 
-    def _stage(self, values: list[Value | None], first: int, *, up: bool) -> list[Value]:
+    def _binary_stage(
+        self, values: list[Value | None], first: int, *, up: bool, hadamard: bool
+    ) -> list[Value]:
         """One stage: both known, the worse half, one known, the better half, upwards."""
-        builder, hadamard = self.builder, self.layout.hadamard
+        builder = self.builder
         half = len(values) // 2
         uppers, lowers = values[:half], values[half:]
         worse: list[Value | None] = [None] * half
@@ -161,6 +174,48 @@ class Walk:
             if lowers[j] is None:
                 lowers[j] = lower
         return [value if value is not None else ZERO for value in uppers + lowers]
+
+    def _mixed_stage(
+        self, values: list[Value | None], first: int, kernel: Kernel, *, up: bool
+    ) -> list[Value]:
+        """One stage of a larger kernel: input after input, then upwards."""
+        size, width = kernel.size, len(values) // kernel.size
+        groups = [values[j::width] for j in range(width)]
+        counts = [size - group.count(None) for group in groups]
+        solved: list[list[Value | None]] = [[None] * width for _ in range(size)]
+        inputs: list[list[Value]] = []
+        for i in range(size):
+            start = first + i * width
+            # A group with m known outputs gives its last m inputs at once, at the first of them
+            # below which something is carried: frozen ones before it are known anyway.
+            if self._carriers[start] < self._carriers[start + width]:
+                for j in range(width):
+                    if solved[i][j] is None and counts[j] >= size - i:
+                        last = self._last_inputs(kernel, groups[j], [row[j] for row in inputs])
+                        for h, value in enumerate(last, start=i):
+                            solved[h][j] = value
+            lacking = any(m < size - i and (up or m > 0) for m in counts)
+            below = self._descend(solved[i], start, up=lacking)
+            pairs = zip(solved[i], below, strict=True)
+            inputs.append([value if value is not None else other for value, other in pairs])
+        if not up:
+            return [ZERO] * len(values)
+        outputs = list(values)
+        for j, group in enumerate(groups):
+            erased = [a for a, value in enumerate(group) if value is None]
+            made = self.builder.dense(kernel.matrix[erased], [row[j] for row in inputs])
+            for a, value in zip(erased, made, strict=True):
+                outputs[a * width + j] = value
+        return [value if value is not None else ZERO for value in outputs]
+
+    def _last_inputs(
+        self, kernel: Kernel, group: list[Value | None], earlier: list[Value]
+    ) -> list[Value]:
+        """The inputs of a group from its known outputs and its earlier inputs."""
+        rows = np.flatnonzero([value is not None for value in group])
+        known = [value for value in group if value is not None]
+        matrix = inputs_from_outputs(kernel, rows, len(earlier))
+        return self.builder.dense(matrix, known + earlier)
 
     def _leaf(self, value: Value | None, channel: int) -> Value:
         """One channel that carries something, at its turn."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import math
 from collections import OrderedDict
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,14 +15,18 @@ from sooner.codes import construction, transform
 from sooner.codes.anytime import AnytimePolar
 from sooner.codes.base import check_index, check_shapes
 from sooner.codes.decoder import PolarDecoder
-from sooner.codes.kernel import ARIKAN, HADAMARD, Kernel
+from sooner.codes.encoding import encoding_program
+from sooner.codes.kernel import HADAMARD, kernels_of
 from sooner.codes.layout import ChannelLayout
-from sooner.codes.systematic import SystematicDecoder, SystematicPlan, encoding_program
+from sooner.codes.systematic import SystematicDecoder, SystematicPlan
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from numpy.typing import ArrayLike
 
     from sooner._types import Array, Indices, Mask, RNGLike, Stop
+    from sooner.codes.kernel import Kernel
     from sooner.codes.plan import DecodePlan
 
 __all__ = ["PolarCode"]
@@ -36,23 +41,27 @@ _CACHED_PLANS = 8
 class PolarCode(AnytimePolar):
     r"""A randomized polar code over the reals: k data blocks become n coded blocks.
 
-    A coded block is a row of the polar transform :math:`G = F^{\otimes r}` times the channels:
-    k of them carry data blocks, multiplied by random signs, a few late ones carry random
-    combinations of the data, and the others are frozen to zero.  Any k outputs determine the
-    data, or very nearly any: at n = 256 and rate 3/4 it takes 1.002 k in the mean.
+    A coded block is a row of the polar transform, :math:`G = F \otimes \dots \otimes F`, times
+    the channels: k of them carry data blocks, multiplied by random signs, a few late ones carry
+    random combinations of the data, and the others are frozen to zero.  Any k outputs determine
+    the data, or very nearly any: at n = 256 and rate 3/4 it takes 1.002 k in the mean.
 
     Parameters
     ----------
     n
-        Number of tasks: coded blocks, outputs.  Any number; what is no power of two is
-        punctured from the next one at random.
+        Number of tasks: coded blocks, outputs.  Any number; what is no power of the kernel's
+        size is punctured from the next one at random.
     k
         Number of data blocks, ``1 <= k <= n``.
     kernel
         HADAMARD, or ARIKAN, which the first paper uses: less accurate, and without estimates.
+        Or a larger one, such as ``Kernel.dct(4)``; or one for each radix, slowest first, whose
+        sizes multiply to `n`.  These are decoded sequentially; one kernel of size `n` makes an
+        MDS code.
     erasure_prob
         Erasure probability that the choice of data channels assumes, for all outputs or one
-        for each, shape (n,).  Smaller than ``1 - k / n`` by default, which suits inactivation.
+        for each, shape (n,).  Smaller than ``1 - k / n`` by default, which suits inactivation
+        and larger kernels.
     late_parities
         Number of channels, the last in decoding order, that carry random combinations of the
         data.  They cost nothing in redundancy and resolve what was left open before them.
@@ -63,7 +72,8 @@ class PolarCode(AnytimePolar):
         to 40 up to n = 1024, of 200 at n = 4096 (``benchmarks/accuracy.py``).
     decoder
         ``"inactivation"``, or ``"sequential"``: the papers', which needs 10 to 22 % more
-        outputs and is exact for integers.
+        outputs and is exact for integers; the only one, and so the default, for kernels other
+        than HADAMARD and ARIKAN.
     rng
         Seed or generator of signs, map and parities (SPEC 7).
 
@@ -87,6 +97,9 @@ class PolarCode(AnytimePolar):
     >>> available = np.arange(64) % 8 != 3  # eight of the tasks did not answer
     >>> bool(np.allclose(code.decode(outputs, available), data))
     True
+    >>> from sooner.codes import Kernel
+    >>> PolarCode(20, 15, kernel=[Kernel.dct(4), Kernel.dct(5)]).transform_size
+    20
     """
 
     operands = 1
@@ -96,35 +109,35 @@ class PolarCode(AnytimePolar):
         n: int,
         k: int,
         *,
-        kernel: Kernel = HADAMARD,
+        kernel: Kernel | Sequence[Kernel] = HADAMARD,
         erasure_prob: ArrayLike | None = None,
         late_parities: int | None = None,
         systematic: bool = False,
-        decoder: Literal["inactivation", "sequential"] = "inactivation",
+        decoder: Literal["inactivation", "sequential"] | None = None,
         rng: RNGLike = 0,
     ) -> None:
         n = _checks.integer(n, "n", at_least=1)
         k = _checks.integer(k, "k", at_least=1)
         if k > n:
             raise ValueError(f"k must satisfy 0 < k <= n, got k={k}, n={n}.")
-        _checks.one_of(kernel, "kernel", (HADAMARD, ARIKAN))
-        _checks.one_of(decoder, "decoder", ("inactivation", "sequential"))
-        size = 1 << (n - 1).bit_length()
+        kernels = kernels_of(n, kernel)
+        chosen = construction.chosen_decoder(kernels, decoder)
+        size = math.prod(one.size for one in kernels)
         if late_parities is None:
-            late_parities = construction.default_late_parities(n, k, decoder)
+            late_parities = construction.default_late_parities(n, k, chosen)
         late_parities = _checks.integer(late_parities, "late_parities", at_least=0)
         if k + late_parities > size:
             raise ValueError(
                 f"k + late_parities must not exceed the transform size {size}, "
                 f"got k={k}, late_parities={late_parities}. Use at most {size - k}."
             )
-        if late_parities and decoder == "sequential":
+        if late_parities and chosen == "sequential":
             raise ValueError(
                 "late_parities must be 0 for the sequential decoder, which cannot use them, "
                 f'got {late_parities}. Use decoder="inactivation".'
             )
         if erasure_prob is None:
-            erasure_prob = construction.default_erasure_prob(n, k, decoder)
+            erasure_prob = construction.default_erasure_prob(n, k, chosen, kernels)
         generator = np.random.default_rng(rng)
         for _ in range(_DRAWS):
             layout = construction.draw_layout(
@@ -133,10 +146,10 @@ class PolarCode(AnytimePolar):
                 erasure_prob=erasure_prob,
                 late_parities=late_parities,
                 systematic=systematic,
-                hadamard=kernel == HADAMARD,
+                kernels=kernels,
                 rng=generator,
             )
-            self._set(layout, decoder, systematic=systematic)
+            self._set(layout, chosen, systematic=systematic)
             if self._all_decode():
                 return
         raise ValueError(
@@ -149,7 +162,7 @@ class PolarCode(AnytimePolar):
         self.n = layout.n
         self.k = layout.k
         self.layout = layout
-        self.kernel = HADAMARD if layout.hadamard else ARIKAN
+        self.kernels = layout.kernels
         self.decoder_name = decoder
         self.systematic = systematic
         self._encoder = encoding_program(layout, range(layout.n))
@@ -165,7 +178,9 @@ class PolarCode(AnytimePolar):
         return decoder.decodable
 
     def __repr__(self) -> str:
-        options = "" if self.layout.hadamard else ", kernel=ARIKAN"
+        one = len(set(self.kernels)) == 1
+        kernel = self.kernels[0] if one else list(self.kernels)
+        options = f", kernel={kernel!r}" if kernel not in ([], HADAMARD) else ""
         options += f", late_parities={self.late_parities}" if self.late_parities else ""
         options += ", systematic=True" if self.systematic else ""
         options += ', decoder="sequential"' if self.decoder_name == "sequential" else ""
@@ -173,7 +188,7 @@ class PolarCode(AnytimePolar):
 
     @property
     def transform_size(self) -> int:
-        """Size N of the transform, the power of two that is at least n."""
+        """Size N of the transform, at least n: the product of the sizes of its kernels."""
         return len(self.layout.kinds)
 
     @property
@@ -298,7 +313,7 @@ class PolarCode(AnytimePolar):
     @functools.cached_property
     def _sources_of_data(self) -> DecodePlan:
         """How the sources follow from the data blocks, taken for the first k outputs."""
-        decoder = PolarDecoder(self.layout, inactivation=True)
+        decoder = PolarDecoder(self.layout, inactivation=self.decoder_name == "inactivation")
         for index in range(self.k):
             decoder.add(index)
         return decoder.plan()

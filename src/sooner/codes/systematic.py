@@ -11,46 +11,16 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from sooner.codes import butterflies, modular, transform
+from sooner.codes import modular, transform
 from sooner.codes.decoder import PolarDecoder
-from sooner.codes.program import ZERO, Program, ProgramBuilder
+from sooner.codes.encoding import encoding_program
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from sooner._types import Array, Indices, Mask, Stop
-    from sooner.codes.layout import ChannelLayout
     from sooner.codes.plan import DecodePlan
-    from sooner.codes.program import Value
+    from sooner.codes.program import Program
 
-__all__ = ["SystematicDecoder", "SystematicPlan", "encoding_program"]
-
-
-def encoding_program(layout: ChannelLayout, outputs: Sequence[int]) -> Program:
-    """Some outputs from the blocks on the data channels: signs, parities, transform.
-
-    Parameters
-    ----------
-    layout
-        The code.
-    outputs
-        Which outputs, in order.
-
-    Returns
-    -------
-    Program
-        From k blocks to as many as there are `outputs`.
-    """
-    builder = ProgramBuilder(layout.k)
-    data: list[Value] = list(enumerate(layout.scales.tolist()))
-    channels = [ZERO] * len(layout.kinds)
-    for channel, value in zip(layout.data_channels.tolist(), data, strict=True):
-        channels[channel] = value
-    parities = builder.dense(layout.parity, data)
-    for channel, value in zip(layout.parity_channels.tolist(), parities, strict=True):
-        channels[channel] = value
-    rows = butterflies.transform(builder, channels, hadamard=layout.hadamard)
-    return builder.build([rows[layout.positions[output]] for output in outputs])
+__all__ = ["SystematicDecoder", "SystematicPlan"]
 
 
 @dataclass(frozen=True, slots=True)
