@@ -21,7 +21,7 @@ def test_the_examples_of_a_page_run_one_after_the_other(page, tmp_path, monkeypa
     namespace = {"__name__": "__main__"}
     for number, code in enumerate(EXAMPLES[page], start=1):
         exec(compile(code, f"{page.name}, example {number}", "exec"), namespace)
-        shown = re.findall(r"^ *#> (.*)$", code, re.M)
+        shown = re.findall(r"^ *# > (.*)$", code, re.M)
         printed = capsys.readouterr().out
         assert not shown or printed.splitlines() == shown
 

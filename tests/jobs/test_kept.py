@@ -91,7 +91,7 @@ def test_a_wrong_output_is_not_kept(problem):
     coded, A, x = problem
     store = sooner.MemoryStore()
     sooner.matvec(coded, x, executor=VirtualExecutor([1.0]), keep=store).result()
-    kept = sooner.jobs.kept.KeptOutputs(store, coded, x)
+    kept = sooner.jobs.kept.KeptOutputs.of_product(store, coded, x)
     kept.save(2, np.ones(coded.block_rows))  # wrong, with a right checksum
     job = sooner.matvec(coded, x, executor=VirtualExecutor([1.0]), keep=store, verify_extra=4)
     np.testing.assert_allclose(job.result(), A @ x, atol=1e-10)

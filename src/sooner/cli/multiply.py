@@ -95,7 +95,7 @@ def multiply(
         keep = resume or "://" not in store
     place = f"{store.rstrip('/')}/{_KEPT}" if keep or resume else None
     if place and not resume:
-        KeptOutputs(place, coded, operand).discard()
+        KeptOutputs.of_product(place, coded, operand).discard()
     # A matrix may be too large for memory, and goes to its file directly.
     out = output if operand.ndim == 2 and output.endswith(".npy") else None
     with (

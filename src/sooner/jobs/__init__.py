@@ -5,11 +5,11 @@ The only place that decides by time; its clock is the executor's.
 
 from __future__ import annotations
 
-from sooner.jobs.answer import Work
 from sooner.jobs.encoding import encode
 from sooner.jobs.estimate import Estimate
 from sooner.jobs.job import Job
 from sooner.jobs.products import matmat, matvec
 from sooner.jobs.task import TaskOutput
+from sooner.jobs.work import Work
 
 __all__ = ["Estimate", "Job", "TaskOutput", "Work", "encode", "matmat", "matvec"]

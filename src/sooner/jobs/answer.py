@@ -17,84 +17,17 @@ from sooner.codes.transform import as_rows
 from sooner.jobs.space import Space
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from sooner._types import Array, Indices, Mask, Stop
     from sooner.codes.base import Code
-    from sooner.jobs.task import TaskOutput
+    from sooner.jobs.work import Work
 
-__all__ = ["Answer", "Checked", "Work"]
+__all__ = ["Answer", "Checked"]
 
 _COLUMNS = 128
 """Columns of the outputs that an error bar looks at."""
 
 _CHECKED_UNASKED = 1024
 """Tasks up to which spare outputs are checked even if nobody asked for it: it is cheap."""
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """What the tasks of a job compute, and what to make of their outputs."""
-
-    fn: Callable[..., TaskOutput]
-    """What every task runs."""
-    args: Sequence[tuple[Any, ...]]
-    """Its arguments, one tuple per task; empty when there is nothing to compute."""
-    shape: tuple[int, ...]
-    """Shape of one output."""
-    dtype: np.dtype[Any]
-    """Dtype of the outputs and of the answer."""
-    answer_shape: tuple[int, ...]
-    """Shape of the answer: the data blocks' products one below the other, trimmed."""
-
-    @property
-    def nbytes(self) -> int:
-        """Bytes of one output."""
-        return math.prod(self.shape) * self.dtype.itemsize
-
-    def assemble(self, blocks: Array) -> Array:
-        """Make the answer of the data blocks' products.
-
-        Parameters
-        ----------
-        blocks
-            Shape ``(k, *shape)``.
-
-        Returns
-        -------
-        ndarray, shape answer_shape
-            The answer.
-        """
-        rows = blocks.shape[0] * self.shape[0]
-        return blocks.reshape(rows, *self.shape[1:])[: self.answer_shape[0]]
-
-    def take_apart(self, answer: Array, k: int) -> Array:
-        """Do the reverse: blocks of something of the answer's shape, with zeros below.
-
-        Parameters
-        ----------
-        answer
-            Of the answer's shape.
-        k
-            Number of data blocks.
-
-        Returns
-        -------
-        ndarray, shape (k, *shape)
-            The blocks.
-
-        Raises
-        ------
-        ValueError
-            If the shape is another.
-        """
-        if answer.shape != self.answer_shape:
-            raise ValueError(
-                f"c must have the shape of the answer, {self.answer_shape}, got {answer.shape}."
-            )
-        padded = np.zeros((k * self.shape[0], *self.shape[1:]), dtype=self.dtype)
-        padded[: len(answer)] = answer
-        return padded.reshape(k, *self.shape)
 
 
 @dataclass(frozen=True, slots=True)

@@ -28,9 +28,10 @@ if TYPE_CHECKING:
     from sooner._types import Array
     from sooner.codes.base import Code
     from sooner.executors.base import Executor, Reference
-    from sooner.jobs.answer import Checked, Work
+    from sooner.jobs.answer import Checked
     from sooner.jobs.kept import KeptOutputs
     from sooner.jobs.task import TaskOutput
+    from sooner.jobs.work import Work
     from sooner.trace import TaskRecord
 
 __all__ = ["Job"]

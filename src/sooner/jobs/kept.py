@@ -16,7 +16,7 @@ from sooner.store.location import as_location
 from sooner.store.slabs import checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping
+    from collections.abc import Iterator, Sequence
     from typing import Any
 
     from sooner._types import Array
@@ -39,19 +39,21 @@ class KeptOutputs:
     ----------
     store
         Where: a folder or a URL.
-    A
-        The coded matrix.
-    x
-        What it is multiplied by, shape (columns,) or (columns, width).
-    storage_options
-        Options of a store behind a URL.
+    n
+        Number of tasks.
+    shape
+        Of an output.
+    dtype
+        Of an output.
+    operands
+        What is multiplied, coded matrices and arrays: outputs of others have other names.
 
     Examples
     --------
     >>> import sooner
     >>> coded, x = sooner.encode(np.eye(4), sooner.Uncoded(2)), np.ones(4)
     >>> store = sooner.MemoryStore()
-    >>> kept = KeptOutputs(store, coded, x)
+    >>> kept = KeptOutputs.of_product(store, coded, x)
     >>> kept.save(1, np.ones(2))
     >>> [(task, value.tolist()) for task, value in kept.load()]
     [(1, [1.0, 1.0])]
@@ -60,21 +62,44 @@ class KeptOutputs:
     def __init__(
         self,
         store: StoreLike,
-        A: CodedMatrix,
-        x: Array,
-        storage_options: Mapping[str, Any] | None = None,
+        n: int,
+        shape: tuple[int, ...],
+        dtype: np.dtype[Any],
+        operands: Sequence[CodedMatrix | Array],
     ) -> None:
-        self._location = as_location(store, storage_options)
-        self._n = A.code.n
-        x = np.asarray(x, dtype=x.dtype.newbyteorder("="), order="C")
-        self._shape = (A.block_rows, *x.shape[1:])
-        self._dtype = np.result_type(A.dtype, x.dtype)
-        # Outputs of another matrix, code or operand have other names.
-        identity = json.dumps([A.fingerprint, A.code.spec(), x.shape, x.dtype.str])
-        digest = hashlib.blake2b(identity.encode(), digest_size=12)
-        digest.update(x.tobytes())
+        self._location = as_location(store)
+        self._n, self._shape, self._dtype = n, shape, dtype
+        digest = hashlib.blake2b(digest_size=12)
+        for operand in operands:
+            if isinstance(operand, np.ndarray):
+                digest.update(f"{operand.shape} {operand.dtype.str}".encode())
+                digest.update(operand.tobytes())
+            else:
+                digest.update(json.dumps([operand.fingerprint, operand.code.spec()]).encode())
         self._key = digest.hexdigest()
         self._full = False
+
+    @classmethod
+    def of_product(cls, store: StoreLike, A: CodedMatrix, x: Array) -> KeptOutputs:
+        """Those of the product of a coded matrix and an array.
+
+        Parameters
+        ----------
+        store
+            Where: a folder or a URL.
+        A
+            The coded matrix.
+        x
+            Shape (columns,) or (columns, width).
+
+        Returns
+        -------
+        KeptOutputs
+            The outputs.
+        """
+        x = np.asarray(x, dtype=x.dtype.newbyteorder("="))
+        shape = (A.block_rows, *x.shape[1:])
+        return cls(store, A.code.n, shape, np.result_type(A.dtype, x.dtype), (A, x))
 
     def __str__(self) -> str:
         return str(self._location)

@@ -20,8 +20,8 @@ if TYPE_CHECKING:
     from sooner._types import Mask
     from sooner.codes.base import Code
     from sooner.executors.base import Executor
-    from sooner.jobs.answer import Work
     from sooner.jobs.task import TaskOutput
+    from sooner.jobs.work import Work
     from sooner.trace import Trace
 
 __all__ = ["Launcher", "Rules"]

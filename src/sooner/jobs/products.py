@@ -2,22 +2,15 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from sooner import _checks
-from sooner.codes.estimate import METHODS
-from sooner.executors import as_executor
-from sooner.jobs.answer import Answer, Work
-from sooner.jobs.job import Job
 from sooner.jobs.kept import KeptOutputs
 from sooner.jobs.launcher import Rules
-from sooner.jobs.limits import Limits
-from sooner.jobs.space import Space
+from sooner.jobs.options import Options
 from sooner.jobs.task import multiply_block
+from sooner.jobs.work import Work
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -26,6 +19,7 @@ if TYPE_CHECKING:
 
     from sooner._types import Array
     from sooner.jobs.estimate import Estimate
+    from sooner.jobs.job import Job
     from sooner.jobs.space import Out
     from sooner.store import CodedMatrix
     from sooner.store.location import StoreLike
@@ -129,7 +123,7 @@ def matvec(
             f"x must have shape ({A.shape[1]},) to be multiplied by a matrix of shape {A.shape}, "
             f"got {vector.shape}." + (" Use matmat for a matrix." if vector.ndim == 2 else "")
         )
-    options = _Options(
+    options = Options(
         executor=executor,
         rules=Rules(policy, retries, losses, timeout),
         estimator=estimator,
@@ -204,7 +198,7 @@ def matmat(
             f"{A.shape}, got {matrix.shape}."
             + (" Use matvec for a vector." if matrix.ndim == 1 else "")
         )
-    options = _Options(
+    options = Options(
         executor=executor,
         rules=Rules(policy, retries, losses, timeout),
         estimator=estimator,
@@ -230,72 +224,21 @@ def _operand(x: ArrayLike, name: str) -> Array:
     return np.asarray(array, dtype=array.dtype.newbyteorder("="), order="C")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Options:
-    """Options of a product that do not depend on its operands, checked."""
-
-    executor: Any
-    rules: Rules
-    estimator: str
-    verify_extra: int
-    deadline: float | None
-    rtol: float | None
-    callback: Callable[[Estimate], Any] | None
-    out: Out
-    keep: StoreLike
-    max_memory: int | None
-    delays: Sequence[float] | None
-
-    def __post_init__(self) -> None:
-        _checks.integer(self.verify_extra, "verify_extra", at_least=0)
-        _checks.one_of(self.estimator, "estimator", METHODS)
-        if self.max_memory is not None:
-            _checks.integer(self.max_memory, "max_memory", at_least=1)
-        for name in ("deadline", "rtol"):
-            if getattr(self, name) is not None:
-                _checks.not_negative(getattr(self, name), name)
-
-
-def _start(A: CodedMatrix, x: Array, options: _Options) -> Job:
-    """Make the tasks and the job; nothing is sent when something does not fit."""
-    code, delays = A.code, options.delays
+def _start(A: CodedMatrix, x: Array, options: Options) -> Job:
     gram = getattr(A, "gram", None)
     if options.estimator == "gram" and gram is None:
         raise ValueError(
             'estimator="gram" needs the inner products of the data blocks. Encode with gram=True.'
         )
-    if delays is not None and len(delays) != code.n:
-        raise ValueError(f"delays must hold {code.n} numbers, one per task, got {len(delays)}.")
     dtype, width = np.result_type(A.dtype, x.dtype), x.shape[1:]
-    empty = 0 in {*A.shape, *width}  # then there is nothing to compute
-    args: list[tuple[Any, ...]] = []
-    work = Work(multiply_block, args, (A.block_rows, *width), dtype, (A.shape[0], *width))
-    space = Space(work, code.n, code.k, out=options.out, max_memory=options.max_memory)
-    kept = None
-    if options.keep is not None:
-        kept = KeptOutputs(options.keep, A, x)
-    runner = as_executor(options.executor)
-    references = [] if empty else [runner.broadcast(x)]
-    for reference in references:
-        pauses = [0.0] * code.n if delays is None else [float(delay) for delay in delays]
-        args += [(A.block_source(i), reference, dtype.str, pause) for i, pause in enumerate(pauses)]
-    answer = Answer(
-        code,
+    work = Work(multiply_block, (A.block_rows, *width), dtype, (A.shape[0], *width))
+    if 0 in {*A.shape, *width}:  # there is nothing to compute
+        return options.start(A.code, work)
+    return options.start(
+        A.code,
         work,
-        estimator=options.estimator,
+        lambda task, reference: (A.block_source(task), reference, dtype.str),
+        broadcast=x,
         gram=gram,
-        verify_extra=options.verify_extra,
-        space=space,
-    )
-    deadline = math.inf if options.deadline is None else options.deadline
-    return Job(
-        code,
-        work,
-        runner,
-        answer=answer,
-        limits=Limits(deadline, options.rtol, options.callback),
-        rules=options.rules,
-        kept=kept,
-        references=references,
-        owns_executor=runner is not options.executor and not hasattr(options.executor, "submit"),
+        kept=None if options.keep is None else KeptOutputs.of_product(options.keep, A, x),
     )

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from sooner._types import Array
-    from sooner.jobs.answer import Work
+    from sooner.jobs.work import Work
 
     Out: TypeAlias = Array | str | os.PathLike[str] | None
 
@@ -68,7 +68,9 @@ class Space:
         folder = None if file is None else Path(file).absolute().parent
         nbytes = k * work.nbytes
         if folder is None or not nbytes:
-            _check_memory(nbytes, k, max_memory, answer=self._array is None)
+            # Blocks side by side are decoded into an array of their own.
+            copies = 1 + (self._array is None) + (work.block_columns > 1)
+            _check_memory(nbytes, k, max_memory, copies)
             # Rows of outputs that never come cost no memory.
             self.outputs: Array = np.empty((n, *work.shape), dtype=work.dtype)
         else:
@@ -104,23 +106,29 @@ class Space:
         if self._path is not None and 0 not in self._work.answer_shape:
             return self._fill_file(self._path, decode)
         answer = self._array
-        rows = self._shape[0] * self._work.shape[0]
-        if answer is not None and answer.shape[:1] == (rows,) and answer.flags.c_contiguous:
+        if answer is not None and self._is_where_blocks_go(answer):
             decode(answer.reshape(self._shape))
             return answer
-        blocks: Array = (
-            np.empty(self._shape, dtype=self._work.dtype)
-            if self._folder is None or 0 in self._shape
-            else _temporary(self._shape, self._work.dtype, self._folder)
-        )
+        blocks = self._blocks()
         decode(blocks)
-        if answer is None:
-            answer = self._work.assemble(blocks)
-            if self._path is not None:  # empty, so that there is nothing to map
-                np.save(self._path, answer)
+        if answer is not None:
+            self._work.place(blocks, answer)
             return answer
-        answer[...] = self._work.assemble(blocks)
+        answer = self._work.assemble(blocks)
+        if self._path is not None:  # empty, so that there is nothing to map
+            np.save(self._path, answer)
         return answer
+
+    def _is_where_blocks_go(self, answer: Array) -> bool:
+        """Whether decoded blocks, one after the other, are the answer."""
+        rows = self._shape[0] * self._work.shape[0]
+        one_below_the_other = self._work.block_columns == 1 and answer.shape[:1] == (rows,)
+        return one_below_the_other and answer.flags.c_contiguous
+
+    def _blocks(self) -> Array:
+        if self._folder is None or 0 in self._shape:
+            return np.empty(self._shape, dtype=self._work.dtype)
+        return _temporary(self._shape, self._work.dtype, self._folder)
 
     def _fill_file(self, path: Path, decode: Callable[[Array], object]) -> Array:
         """Write a .npy file that has its name only when all of it is there."""
@@ -130,15 +138,23 @@ class Space:
             "fortran_order": False,
             "shape": work.answer_shape,
         }
+        # Blocks one below the other are decoded where they belong; those that only fill up the
+        # last one are cut off.
+        direct = work.block_columns == 1
         descriptor, draft = tempfile.mkstemp(dir=path.absolute().parent, suffix=".tmp")
         try:
             with os.fdopen(descriptor, "r+b") as file:
                 npy.write_array_header_1_0(file, header)
                 begin = file.tell()
-                blocks = np.memmap(file, work.dtype, "r+", begin, self._shape)
-                decode(blocks)
-                blocks.flush()
-                # Rows that only fill up the last block are not the answer's.
+                shape = self._shape if direct else work.answer_shape
+                written: Any = np.memmap(file, work.dtype, "r+", begin, shape)
+                if direct:
+                    decode(written)
+                else:
+                    blocks = self._blocks()
+                    decode(blocks)
+                    work.place(blocks, written)
+                written.flush()
                 file.truncate(begin + math.prod(work.answer_shape) * work.dtype.itemsize)
             Path(draft).replace(path)
         except BaseException:
@@ -155,15 +171,15 @@ def _temporary(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Ar
         return np.memmap(file, dtype, "w+", shape=shape)
 
 
-def _check_memory(nbytes: int, k: int, max_memory: int | None, *, answer: bool) -> None:
+def _check_memory(nbytes: int, k: int, max_memory: int | None, copies: int) -> None:
     usable = usable_memory() if max_memory is None else max_memory
-    needed = nbytes * (2 if answer else 1)
+    needed = nbytes * copies
     if usable is not None and needed > usable:
+        beside = ", and as much for the answer" if copies > 1 else ""
         raise MemoryError(
             f"the answer needs {needed / 1e6:.0f} MB on the driver ({k} outputs of "
-            f"{nbytes / k / 1e6:.1f} MB{', and the answer of the same size' if answer else ''}), "
-            f"and {usable / 1e6:.0f} MB may be used. Pass out='answer.npy' to have both in files, "
-            f"or multiply by fewer columns at a time."
+            f"{nbytes / k / 1e6:.1f} MB{beside}), and {usable / 1e6:.0f} MB may be used. Pass "
+            f"out='answer.npy' to have all in files, or multiply by fewer columns at a time."
         )
 
 

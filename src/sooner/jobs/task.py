@@ -9,17 +9,21 @@ from __future__ import annotations
 import os
 import socket
 import time
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 import numpy as np
 
 from sooner.store.slabs import iter_slabs
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
     from sooner._types import Array
     from sooner.executors.base import Reference
 
-__all__ = ["TaskOutput", "multiply_block"]
+T = TypeVar("T")
+
+__all__ = ["TaskOutput", "multiply_block", "multiply_blocks"]
 
 
 class TaskOutput(NamedTuple):
@@ -60,25 +64,76 @@ def multiply_block(
     TaskOutput
         The product, shape (rows,) or (rows, width), with its times.
     """
-    started, mark = time.time(), time.perf_counter()
-    factor = x.load()
-    rows: int = source["shape"][0]
-    product = np.empty((rows, *factor.shape[1:]), dtype=dtype)
-    requests, read = _requests(source), 0.0
-    for first, slab in iter_slabs(source):
-        read += time.perf_counter() - mark
-        # Sums that overflow are infinities in the answer, as they are in NumPy's.
-        with np.errstate(over="ignore", invalid="ignore"):
-            part = product[first : first + slab.shape[0]]
-            if isinstance(slab, np.ndarray):
-                np.matmul(slab, factor, out=part, casting="same_kind")
-            else:  # sparse, which has no out=
-                part[...] = slab @ factor
+    clock = _Clock()
+    factor = clock.timed(x.load)
+    product = np.empty((source["shape"][0], *factor.shape[1:]), dtype=dtype)
+    for first, slab in clock.slabs(source):
+        _multiply(slab, factor, product[first : first + slab.shape[0]])
+    return clock.output(product, delay)
+
+
+def multiply_blocks(
+    source_a: dict[str, Any], source_b: dict[str, Any], dtype: str, delay: float = 0.0
+) -> TaskOutput:
+    """Multiply a coded block of A by a coded block of B, which is stored by columns.
+
+    Parameters
+    ----------
+    source_a, source_b
+        Where the blocks are; B's holds columns of B as its rows.
+    dtype
+        Of the product.
+    delay
+        Seconds to wait afterwards: a simulated straggler.
+
+    Returns
+    -------
+    TaskOutput
+        The product, shape (rows of A's block, rows of B's block), with its times.
+    """
+    clock = _Clock()
+    product = np.empty((source_a["shape"][0], source_b["shape"][0]), dtype=dtype)
+    for row, a in clock.slabs(source_a):
+        for column, b in clock.slabs(source_b):
+            _multiply(a, b.T, product[row : row + a.shape[0], column : column + b.shape[0]])
+    return clock.output(product, delay)
+
+
+def _multiply(slab: Any, factor: Any, out: Array) -> None:
+    # Sums that overflow are infinities in the answer, as they are in NumPy's.
+    with np.errstate(over="ignore", invalid="ignore"):
+        if isinstance(slab, np.ndarray) and isinstance(factor, np.ndarray):
+            np.matmul(slab, factor, out=out, casting="same_kind")
+            return
+        part = slab @ factor  # sparse, which has no out=
+        out[...] = part if isinstance(part, np.ndarray) else part.toarray()
+
+
+class _Clock:
+    """When a task began, and how much of its time went into reading."""
+
+    def __init__(self) -> None:
+        self.started = time.time()
+        self.read, self.requests = 0.0, 0
+
+    def timed(self, read: Callable[[], T]) -> T:
+        """Read something, and take down how long it takes."""
         mark = time.perf_counter()
-    if delay:
-        time.sleep(delay)
-    worker = f"{socket.gethostname()}:{os.getpid()}"
-    return TaskOutput(product, started, time.time(), worker, read, requests)
+        content = read()
+        self.read += time.perf_counter() - mark
+        return content
+
+    def slabs(self, source: dict[str, Any]) -> Iterator[tuple[int, Any]]:
+        self.requests += _requests(source)
+        slabs = iter_slabs(source)
+        while (slab := self.timed(lambda: next(slabs, None))) is not None:
+            yield slab
+
+    def output(self, product: Array, delay: float) -> TaskOutput:
+        if delay:
+            time.sleep(delay)
+        worker = f"{socket.gethostname()}:{os.getpid()}"
+        return TaskOutput(product, self.started, time.time(), worker, self.read, self.requests)
 
 
 def _requests(source: dict[str, Any]) -> int:
