@@ -43,7 +43,7 @@ def test_all_is_sorted_complete_and_importable():
 def test_every_error_is_public_in_the_tree_and_a_builtin():
     tree = sooner.errors.__doc__
     for name in sooner.errors.__all__:
-        error = getattr(sooner, name)
+        error = getattr(sooner.errors, name)
         assert issubclass(error, sooner.SoonerError)
         assert name in tree
         builtin = [base for base in error.__mro__ if base.__module__ == "builtins"]

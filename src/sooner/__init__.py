@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sooner._version import __version__
 
 if TYPE_CHECKING:
-    from sooner import codes, plots, testing
+    from sooner import codes, errors, plots, testing
     from sooner.codes import (
         ARIKAN,
         HADAMARD,
@@ -25,46 +25,40 @@ if TYPE_CHECKING:
         Uncoded,
     )
     from sooner.errors import (
-        BlockLostError,
         JobStoppedError,
         JobTimeoutError,
-        MissingExtraError,
-        NonFiniteError,
+        MissingAdjointError,
         NotDecodableError,
         SoonerError,
-        StoreError,
-        StoreExistsError,
         StoreFormatError,
-        StoreNotFoundError,
         TaskFailedError,
-        WorkerLostError,
         WrongOutputError,
     )
     from sooner.executors import LocalExecutor, RayExecutor, VirtualExecutor, as_executor
     from sooner.jobs import Estimate, Job, encode, matmat, matvec
+    from sooner.linalg import CodedLinearOperator, gradient_descent, power_iteration
     from sooner.store import CodedMatrix, MemoryStore, open_coded
     from sooner.trace import TaskRecord, Trace
 
 _HOMES = {
     "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
     "errors": (
-        "BlockLostError JobStoppedError JobTimeoutError MissingExtraError NonFiniteError "
-        "NotDecodableError SoonerError "
-        "StoreError StoreExistsError StoreFormatError StoreNotFoundError "
-        "TaskFailedError WorkerLostError WrongOutputError"
+        "JobStoppedError JobTimeoutError MissingAdjointError NotDecodableError SoonerError "
+        "StoreFormatError TaskFailedError WrongOutputError"
     ),
     "executors": "LocalExecutor RayExecutor VirtualExecutor as_executor",
     "jobs": "Estimate Job encode matmat matvec",
+    "linalg": "CodedLinearOperator gradient_descent power_iteration",
     "store": "CodedMatrix MemoryStore open_coded",
     "trace": "TaskRecord Trace",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_MODULES = ("codes", "plots", "testing")
+_MODULES = ("codes", "errors", "plots", "testing")
 
 __all__ = [
     "ARIKAN",
     "HADAMARD",
-    "BlockLostError",
+    "CodedLinearOperator",
     "CodedMatrix",
     "Estimate",
     "Job",
@@ -73,33 +67,31 @@ __all__ = [
     "Kernel",
     "LocalExecutor",
     "MemoryStore",
-    "MissingExtraError",
-    "NonFiniteError",
+    "MissingAdjointError",
     "NotDecodableError",
     "PolarCode",
     "RayExecutor",
     "Replication",
     "SideBySide",
     "SoonerError",
-    "StoreError",
-    "StoreExistsError",
     "StoreFormatError",
-    "StoreNotFoundError",
     "TaskFailedError",
     "TaskRecord",
     "Trace",
     "Uncoded",
     "VirtualExecutor",
-    "WorkerLostError",
     "WrongOutputError",
     "__version__",
     "as_executor",
     "codes",
     "encode",
+    "errors",
+    "gradient_descent",
     "matmat",
     "matvec",
     "open_coded",
     "plots",
+    "power_iteration",
     "testing",
 ]
 

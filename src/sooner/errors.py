@@ -10,6 +10,7 @@
     ├── WrongOutputError       ArithmeticError       outputs contradict each other
     ├── WorkerLostError        RuntimeError          the process that ran a task is gone
     ├── NonFiniteError         ValueError            NaN or infinity in a matrix to encode
+    ├── MissingAdjointError    NotImplementedError   a matrix was encoded without its transpose
     ├── MissingExtraError      ImportError           an optional package is not installed
     └── StoreError             OSError
         ├── StoreNotFoundError FileNotFoundError     nothing complete is stored there
@@ -29,6 +30,7 @@ __all__ = [
     "BlockLostError",
     "JobStoppedError",
     "JobTimeoutError",
+    "MissingAdjointError",
     "MissingExtraError",
     "NonFiniteError",
     "NotDecodableError",
@@ -139,6 +141,10 @@ class NonFiniteError(SoonerError, ValueError):
         super().__init__(message)
         self.row = row
         self.column = column
+
+
+class MissingAdjointError(SoonerError, NotImplementedError):
+    """A matrix was encoded without its transpose, which ``adjoint=True`` encodes, too."""
 
 
 class MissingExtraError(SoonerError, ImportError):

@@ -308,6 +308,23 @@ def test_a_wrong_output_is_found_dropped_and_named(problem, caplog):
     assert "task 5 of 16: its output contradicts the others" in caplog.text
 
 
+@pytest.mark.parametrize("verify_extra", [1, 2, 4])
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c16"])
+def test_rounding_is_not_taken_for_a_wrong_output_where_products_cancel(verify_extra, dtype):
+    # The gradient of a least squares problem at its solution.
+    rng = np.random.default_rng(1)
+    A, b = rng.standard_normal((60, 200)).astype(dtype), rng.standard_normal(200).astype(dtype)
+    residual = b - np.linalg.lstsq(A.T, b, rcond=None)[0] @ A
+    coded = sooner.encode(A, sooner.PolarCode(16, 12, rng=0))
+    for seed in range(20):
+        times = np.random.default_rng(seed).permutation(16) + 1.0
+        job = sooner.matvec(
+            coded, residual, executor=VirtualExecutor(times.tolist()), verify_extra=verify_extra
+        )
+        assert np.abs(job.result()).max() < 1e3 * np.finfo(dtype).eps
+        assert job.checked.wrong == ()
+
+
 def test_asking_for_spare_outputs_waits_for_them(problem):
     coded, A, x = problem
     executor = VirtualExecutor(IN_ORDER)

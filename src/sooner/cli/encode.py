@@ -40,6 +40,7 @@ _PATIENCE = 2.0  # seconds that nobody needs to be told about
     show_default=True,
     help="Megabytes to take at a time.",
 )
+@click.option("--adjoint", is_flag=True, help="Encode the transpose, too: for A.T @ y.")
 @click.option("--overwrite", is_flag=True, help="Replace what is stored there.")
 @click.option(
     "--nonfinite",
@@ -57,6 +58,7 @@ def encode(
     rng: int,
     dtype: str | None,
     max_memory: int,
+    adjoint: bool,
     overwrite: bool,
     nonfinite: str,
     dry_run: bool,
@@ -77,6 +79,9 @@ def encode(
     code = PolarCode(n, k, rng=rng)
     if dry_run:
         _foretell(A, code, dtype)
+        if adjoint:
+            click.echo("\nand for the transpose")
+            _foretell(A.T, code, dtype)
         return
     how_to_go_on = "" if "://" in store else "the same command goes on where it stopped"
     with resumable(how_to_go_on), _progress(f"encode {matrix}") as progress:
@@ -84,6 +89,7 @@ def encode(
             A,
             code,
             store,
+            adjoint=adjoint,
             dtype=dtype,
             max_memory=max_memory * 1_000_000,
             overwrite=overwrite,
@@ -93,14 +99,15 @@ def encode(
     click.echo(
         f"{matrix} {A.shape[0]} x {A.shape[1]} {A.dtype}, {_render.size(A.nbytes)} -> "
         f"{store} {n} blocks of {coded.block_rows} x {A.shape[1]} {coded.dtype}, "
-        f"{_render.size(coded.nbytes)}",
+        f"{_render.size(coded.nbytes)}"
+        + (f", and the transpose, {_render.size(coded.T.nbytes)}" if adjoint else ""),
         err=True,
     )
 
 
 def _foretell(A: Array, code: Code, dtype: str | None) -> None:
     from sooner.cli import _render
-    from sooner.jobs.encoding import block_layout
+    from sooner.jobs.encoding_panels import block_layout
     from sooner.store.promotion import coded_dtype
 
     chosen = coded_dtype(A.dtype, code, dtype)
@@ -133,6 +140,8 @@ def _progress(label: str) -> Generator[Callable[[int, int], None]]:
     def show(done: int, total: int) -> None:
         nonlocal tenth
         reached = 10 * done // total
+        if done == 1:  # of the matrix, or of its transpose
+            tenth = 0
         elapsed = time.monotonic() - began
         if reached > tenth and elapsed > _PATIENCE:
             tenth = reached

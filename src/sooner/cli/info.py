@@ -48,10 +48,20 @@ def info(store: str, as_json: bool) -> None:
         ("blocks", blocks),
         ("slabs", f"{slabs}; a worker needs {_render.size(facts['slab_bytes'])} at a time"),
         ("size", f"{_render.size(coded.nbytes)}, {n_stored}"),
+        ("transpose", _transpose(facts["adjoint"])),
         ("encoded", f"{facts['created']} by sooner {facts['sooner_version']}"),
         ("store", coded.location),
     ):
         click.echo(f"{name:<12}{value}")
+
+
+def _transpose(facts: dict[str, Any] | None) -> str:
+    from sooner.cli import _render
+
+    if facts is None:
+        return "not encoded; products of A.T need it (sooner encode --adjoint)"
+    n_stored = _render.count(facts["n_stored"], "block")
+    return f"{_render.size(facts['nbytes'])}, {n_stored}, beside the others"
 
 
 def _facts(coded: CodedMatrix) -> dict[str, Any]:
@@ -82,4 +92,5 @@ def _facts(coded: CodedMatrix) -> dict[str, Any]:
         "generation": manifest.generation,
         "created": manifest.created,
         "sooner_version": manifest.sooner_version,
+        "adjoint": None if manifest.adjoint is None else _facts(coded.T),
     }

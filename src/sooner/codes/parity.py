@@ -47,7 +47,7 @@ class Verdict:
         return self.residual <= 1
 
 
-def judge(generator: NDArray[np.float64], outputs: Array) -> Verdict:
+def judge(generator: NDArray[np.float64], outputs: Array, size: float = 0.0) -> Verdict:
     """Check received outputs against each other.
 
     Parameters
@@ -56,6 +56,9 @@ def judge(generator: NDArray[np.float64], outputs: Array) -> Verdict:
         Received rows of the generator, shape (m, k), of rank k.
     outputs
         Received outputs, shape (m, columns).
+    size
+        Of the products that each entry of an output is the sum of: where these cancel, as in a
+        gradient near its zero, outputs consist of rounding and are no measure of it.
 
     Returns
     -------
@@ -78,7 +81,7 @@ def judge(generator: NDArray[np.float64], outputs: Array) -> Verdict:
     # The last columns of a complete QR decomposition span the left null space.
     null = np.linalg.qr(generator, mode="complete")[0][:, k:]
     violation = null.T.astype(outputs.real.dtype) @ outputs
-    limit = _limits(generator, outputs)
+    limit = _limits(outputs, size)
     excess = np.linalg.norm(violation, axis=0) / limit
     residual = float(excess.max())
     if residual <= 1 or m - k < 2:
@@ -86,13 +89,14 @@ def judge(generator: NDArray[np.float64], outputs: Array) -> Verdict:
     return Verdict(m - k, residual, _locate(null, violation, limit))
 
 
-def _limits(generator: NDArray[np.float64], outputs: Array) -> NDArray[np.float64]:
+def _limits(outputs: Array, size: float) -> NDArray[np.float64]:
     """What rounding explains in each column."""
-    size = np.linalg.norm(outputs, axis=0).astype(np.float64)
+    sizes = np.linalg.norm(outputs, axis=0).astype(np.float64)
     # A column may be small because large products cancelled: its rounding is that of the others.
-    typical = float(np.linalg.norm(size)) / np.sqrt(size.size)
+    typical = float(np.linalg.norm(sizes)) / np.sqrt(sizes.size)
     eps = float(np.finfo(outputs.dtype).eps)
-    limits: NDArray[np.float64] = _ROUNDING * eps * np.maximum(size, typical)
+    least = max(typical, np.sqrt(len(outputs)) * size)
+    limits: NDArray[np.float64] = _ROUNDING * eps * np.maximum(sizes, least)
     return np.maximum(limits, np.finfo(np.float64).tiny)
 
 

@@ -77,6 +77,7 @@ class Answer:
         self.verify_extra = verify_extra
         self._sufficed: int | None = None  # how many outputs there were when they first decoded
         self._wrong: tuple[int, ...] = ()
+        self._size = 0.0
         self._exact: Array | None = None
         self._space = space or Space(work, code.n, code.k)
         self._outputs = self._space.outputs
@@ -92,7 +93,7 @@ class Answer:
         """Whether the outputs in hand determine the answer and what is spare agrees."""
         return self.checked is not None
 
-    def add(self, task: int, value: Array) -> None:
+    def add(self, task: int, value: Array, size: float = 0.0) -> None:
         """Take in a task's output; a second one of the same task changes nothing.
 
         Parameters
@@ -101,7 +102,10 @@ class Answer:
             Which task.
         value
             Its output.
+        size
+            Of the products that an entry of it is the sum of.
         """
+        self._size = max(self._size, size)
         if not self.decoder.available[task]:
             self._outputs[task] = value
             self.n_available += 1
@@ -140,7 +144,8 @@ class Answer:
         unasked = not self.verify_extra and self._code.n > _CHECKED_UNASKED
         if unasked or received.size <= self._code.k:
             return parity.Verdict(0, 0.0, None)
-        return parity.judge(self._generator[received], as_rows(self._outputs)[received])
+        outputs = as_rows(self._outputs)[received]
+        return parity.judge(self._generator[received], outputs, self._size)
 
     @functools.cached_property
     def _generator(self) -> Array:

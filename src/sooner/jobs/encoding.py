@@ -2,47 +2,37 @@
 
 from __future__ import annotations
 
-import dataclasses
+import contextlib
 import logging
-from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sooner import _checks
-from sooner._version import __version__
 from sooner.codes.base import Code
 from sooner.codes.side_by_side import SideBySide
-from sooner.jobs.encoding_dense import DenseEncoder
+from sooner.errors import NonFiniteError
+from sooner.jobs.encoding_panels import SLAB_BYTES as _SLAB_BYTES
+from sooner.jobs.encoding_panels import encode_panels
 from sooner.jobs.encoding_request import Request
-from sooner.jobs.encoding_scales import with_exponents
 from sooner.jobs.encoding_sparse import encode_sparse, is_sparse
 from sooner.store.coded_matrix import CodedMatrix
-from sooner.store.gram import packed
 from sooner.store.location import as_location
 from sooner.store.panels import Panels
-from sooner.store.promotion import coded_dtype, little_endian
-from sooner.store.row_major import row_major
-from sooner.store.writer import BlockWriter, refuse_existing
+from sooner.store.writer import commit, refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
-    from concurrent.futures import Future
 
     from numpy.typing import DTypeLike
 
-    from sooner._types import Array
-    from sooner.jobs.encoding_dense import Piece
-    from sooner.jobs.encoding_request import Progress
+    from sooner.jobs.encoding_request import Progress, Written
     from sooner.store.location import StoreLike
-    from sooner.store.manifest import Manifest
 
 __all__ = ["encode"]
 
 logger = logging.getLogger(__name__)
-
-_SLAB_BYTES = 1 << 22
-"""Aim for one slab of one block: what a worker reads at a time and what a checksum covers."""
 
 _LARGEST_PART = 16
 """Blocks that a part may have whose tasks encode: [B19] finds that they fit a worker's memory."""
@@ -53,6 +43,7 @@ def encode(
     code: Code,
     store: StoreLike = None,
     *,
+    adjoint: bool | Code = False,
     dtype: DTypeLike | None = None,
     max_memory: int = 1 << 28,
     nonfinite: str = "raise",
@@ -82,6 +73,11 @@ def encode(
     store
         A folder, made if it is not there; a URL, such as ``"s3://bucket/A"`` (needs the extra
         ``sooner[s3]``); or a `MemoryStore`; None is a new one of those.
+    adjoint
+        Encode the transpose, too, which is what products of ``A.T`` and of the adjoint of A need
+        (`CodedMatrix.T`, `CodedLinearOperator`).  Reads A once more, by columns, and writes about
+        as much again, into a place inside the store; one manifest names the blocks of both.  The
+        transpose has the same code, or the one that is given here.
     dtype
         Of the blocks: float32, float64, complex64 or complex128.  None is the rule of
         `coded_dtype`.
@@ -110,7 +106,8 @@ def encode(
         Replace what is in the store; whoever reads the old blocks then finds them missing, and
         never new ones in their place.
     progress
-        Called with the number of finished slabs and of all slabs, after each.
+        Called with the number of finished slabs and of all slabs, after each; with `adjoint`
+        first for the matrix, then for its transpose.
     storage_options
         Options of a store behind a URL: what obstore's ``from_url`` takes, such as ``endpoint``,
         ``region`` or ``client_options``.  Credentials come from the environment when they are
@@ -151,13 +148,19 @@ def encode(
     (3, dtype('float64'), (3, 4))
     """
     code = _checked_code(code)
+    code_of_transpose = _checked_code(code if isinstance(adjoint, bool) else adjoint)
     _checks.one_of(nonfinite, "nonfinite", ("raise", "allow"))
     _checks.one_of(where, "where", ("driver", "workers"))
     if where == "workers":
         _refuse_large_parts(code)
+        _refuse_large_parts(code_of_transpose)
+    if gram and is_sparse(A):
+        raise ValueError("gram=True is for dense matrices, got a sparse one. Leave it out.")
+    location = as_location(store, storage_options)
     request = Request(
         code=code,
-        location=as_location(store, storage_options),
+        location=location,
+        home=location,
         dtype=dtype,
         max_memory=_checks.integer(max_memory, "max_memory", at_least=1),
         check=nonfinite == "raise",
@@ -168,174 +171,40 @@ def encode(
         exponents=exponents,
         gram=gram,
     )
-    if gram and is_sparse(A):
-        raise ValueError("gram=True is for dense matrices, got a sparse one. Leave it out.")
-    if is_sparse(A):
-        manifest = encode_sparse(A, request)
-    else:
-        manifest, code = _encode_dense(A, request)
-    coded = CodedMatrix(request.location, manifest, code)
-    logger.info("encoded %s, %.1f MB, in %s", _sizes(coded), coded.nbytes / 1e6, request.location)
+    if not overwrite:
+        refuse_existing(location)
+    with contextlib.ExitStack() as open_writers:
+        written = _written(A, request, open_writers)
+        manifest, writers = written.manifest, [written.writer]
+        if adjoint is not False:
+            transpose = _transpose_written(
+                A, request.for_transpose(code_of_transpose), open_writers
+            )
+            manifest = replace(manifest, adjoint=transpose.manifest)
+            writers.append(transpose.writer)
+        commit(location, manifest, writers, overwrite=overwrite)
+    coded = CodedMatrix(location, manifest, written.code)
+    logger.info("encoded %s, %.1f MB, in %s", _sizes(coded), coded.nbytes / 1e6, location)
     return coded
 
 
-def _encode_dense(A: Any, request: Request) -> tuple[Manifest, Code]:
-    """Write a dense matrix; gives the code that wrote it, maybe with exponents."""
-    panels = Panels(A)
-    if request.exponents:
-        request = dataclasses.replace(
-            request, code=with_exponents(request.code, panels, request.max_memory)
-        )
-    code, location = request.code, request.location
-    dtype = coded_dtype(panels.dtype, code, request.dtype)
-    if not request.overwrite:
-        refuse_existing(location)
-    encoder = _dense_encoder(panels, dtype, request)
-    if panels.chunks[0] > 2 * encoder.height:  # every chunk would be read more than twice
-        panels = row_major(panels, location.folder, request.max_memory)
-        encoder = _dense_encoder(panels, dtype, request)
-    source_dtype = little_endian(panels.dtype).str
-    writer = BlockWriter(
-        location,
-        n=request.n_stored,
-        shape=(encoder.block_rows, panels.shape[1]),
-        dtype=dtype,
-        slab_rows=encoder.slab_rows,
-        facts={
-            "matrix": panels.shape,
-            "source_dtype": source_dtype,
-            "code": code.spec(),
-            "holds": request.holds,
-            "check": request.check,
-            "gram": request.gram,
-            "sooner_version": __version__,
-        },
-    )
-    logger.info(
-        "encoding %d x %d %s: writes %.1f MB to %s and takes up to %.1f MB of memory",
-        *(*panels.shape, panels.dtype, writer.nbytes / 1e6, location, encoder.nbytes / 1e6),
-    )
-    with writer:
-        _write(writer, encoder, request.progress)
-        manifest = request.manifest(
-            shape=panels.shape,
-            dtype=dtype.str,
-            source_dtype=source_dtype,
-            layout="dense",
-            block_rows=encoder.block_rows,
-            slab_rows=encoder.slab_rows,
-            header_bytes=writer.header_bytes,
-            fingerprint=encoder.fingerprint.hexdigest(),
-            gram="" if encoder.gram is None else packed(encoder.gram),
-            generation=writer.generation,
-            blocks=writer.finish(),
-        )
-        writer.commit(manifest, overwrite=request.overwrite)
-    return manifest, code
+def _written(A: Any, request: Request, open_writers: contextlib.ExitStack) -> Written:
+    """Write all blocks of a matrix; they count once a manifest names them."""
+    if is_sparse(A):
+        return encode_sparse(A, request, open_writers)
+    return encode_panels(A, request, open_writers)
 
 
-def block_layout(
-    shape: tuple[int, ...], k: int, itemsize: int, slab_bytes: int = _SLAB_BYTES
-) -> tuple[int, int]:
-    """Give how a matrix is cut into blocks, and blocks into slabs.
-
-    Parameters
-    ----------
-    shape
-        Of the matrix.
-    k
-        Data blocks.
-    itemsize
-        Bytes of a number of the blocks.
-    slab_bytes
-        What a slab should measure.
-
-    Returns
-    -------
-    block_rows : int
-        Rows of each block.
-    slab_rows : int
-        Rows of each slab, the last one aside; at least one.
-
-    Examples
-    --------
-    >>> block_layout((38_400, 3_000_000), 384, 8)  # a slab never has less than a row
-    (100, 1)
-    """
-    block_rows = -(-shape[0] // k)
-    return block_rows, max(1, min(block_rows, slab_bytes // max(1, shape[1] * itemsize)))
-
-
-def _dense_encoder(panels: Panels, dtype: np.dtype[Any], request: Request) -> DenseEncoder:
-    _, slab_rows = block_layout(panels.shape, request.code.k, dtype.itemsize, request.slab_bytes)
-    return DenseEncoder(
-        panels,
-        request.code,
-        dtype,
-        slab_rows=slab_rows,
-        coded=request.holds == "coded",
-        check=request.check,
-        max_memory=request.max_memory,
-        gram=request.gram,
-    )
-
-
-def _write(writer: BlockWriter, encoder: DenseEncoder, progress: Progress | None) -> None:
-    """Write all slabs of all blocks, but those that a killed writer has left.
-
-    A piece is read while the one before it is written.
-    """
-    n_slabs = -(-encoder.block_rows // encoder.slab_rows)
-    report = progress or (lambda done, total: None)
-    taken_up = _taken_up(writer, encoder)
-    for slab in range(taken_up):
-        report(slab + 1, n_slabs)
-    with ThreadPoolExecutor(1) as background:
-        under_way: list[Future[int]] = []
-
-        def settle() -> None:
-            while under_way:
-                if finished := under_way.pop().result():
-                    report(finished, n_slabs)
-
-        for slab in range(taken_up, n_slabs):
-            pieces = list(encoder.pieces(slab))
-            for piece in pieces:
-                if not encoder.overlaps:
-                    settle()
-                encoder.fill(piece)
-                last = piece is pieces[-1]
-                fingerprint = encoder.fingerprint.hexdigest() if last else None
-                settle()
-                blocks = encoder.encoded(piece)
-                under_way.append(
-                    background.submit(_store, writer, slab, piece, blocks, fingerprint)
-                )
-        settle()
-
-
-def _store(
-    writer: BlockWriter, slab: int, piece: Piece, blocks: Array, fingerprint: str | None
-) -> int:
-    """Write a piece; gives the number of slabs if it is the last one of its slab, else 0."""
-    writer.append(piece.first_row, blocks)
-    if fingerprint is None:
-        return 0
-    writer.finish_slab(slab, fingerprint)
-    return slab + 1
-
-
-def _taken_up(writer: BlockWriter, encoder: DenseEncoder) -> int:
-    """Read what is written already, to see that it is of this matrix; gives the number of slabs."""
-    for slab, fingerprint in enumerate(writer.finished):
-        for piece in encoder.pieces(slab):
-            encoder.skip(piece)
-        if encoder.fingerprint.hexdigest() != fingerprint:
-            logger.info("the matrix has changed since the interruption: encoding it anew")
-            writer.restart()
-            encoder.restart()
-            return 0
-    return len(writer.finished)
+def _transpose_written(A: Any, request: Request, open_writers: contextlib.ExitStack) -> Written:
+    """Write all blocks of the transpose."""
+    try:
+        if is_sparse(A):
+            return encode_sparse(A.T, request, open_writers)
+        return encode_panels(Panels(A).transposed(), request, open_writers)
+    except NonFiniteError as error:  # A is finite, or this would not be reached
+        raise NonFiniteError(
+            f"of the transpose, which adjoint encodes: {error}", row=error.column, column=error.row
+        ) from error
 
 
 def _checked_code(code: Any) -> Code:
@@ -359,8 +228,9 @@ def _refuse_large_parts(code: Code) -> None:
 
 def _sizes(coded: CodedMatrix) -> str:
     (rows, columns), source = coded.shape, np.dtype(coded.manifest.source_dtype)
+    beside = "" if coded.manifest.adjoint is None else ", and the transpose"
     sparse = "sparse " if coded.manifest.layout == "csr" else ""
     return (
         f"{rows} x {columns} {source} as {coded.n_stored} {sparse}blocks of {coded.block_rows} x "
-        f"{columns} {coded.dtype}"
+        f"{columns} {coded.dtype}{beside}"
     )

@@ -64,6 +64,8 @@ class DenseEncoder:
         Bytes to take at most.
     gram
         Whether to sum up the inner products of the data blocks.
+    warn
+        Whether to warn of integers that are rounded.
 
     Raises
     ------
@@ -82,6 +84,7 @@ class DenseEncoder:
         check: bool,
         max_memory: int,
         gram: bool = False,
+        warn: bool = True,
     ) -> None:
         rows, columns = panels.shape
         self.block_rows = -(-rows // code.k)
@@ -90,7 +93,7 @@ class DenseEncoder:
         self.fingerprint = Fingerprint(panels.shape, panels.dtype, code.k)
         self.gram = np.zeros((code.k, code.k)) if gram else None
         # Only 64-bit integers reach beyond what float64 holds; warned of once.
-        self._may_round = panels.dtype.kind in "iu" and panels.dtype.itemsize == 8
+        self._may_round = warn and panels.dtype.kind in "iu" and panels.dtype.itemsize == 8
 
         n_coded = code.n if coded else 0
         self._threads = min(usable_cores(), code.k) if panels.threadsafe else 1
@@ -264,7 +267,7 @@ class DenseEncoder:
             f"A holds integers beyond 2**53, which float64 rounds: {value} at row {row}, column "
             f"{column}.",
             UserWarning,
-            stacklevel=6,
+            stacklevel=7,
         )
 
     def _nonfinite(self) -> NonFiniteError:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from sooner._version import __version__
+from sooner.store.location import ADJOINT
 from sooner.store.manifest import Manifest
 
 if TYPE_CHECKING:
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
 
     from sooner.codes.base import Code
     from sooner.store.location import Location
+    from sooner.store.sparse_writer import SparseWriter
+    from sooner.store.writer import BlockWriter
 
     Progress: TypeAlias = Callable[[int, int], None]
 
-__all__ = ["Request"]
+__all__ = ["Request", "Written"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +33,8 @@ class Request:
     """Which sums."""
     location: Location
     """Where to write them."""
+    home: Location
+    """Where the manifest goes that names them."""
     dtype: DTypeLike | None
     """Of the blocks, if the user says."""
     max_memory: int
@@ -48,6 +53,26 @@ class Request:
     """Whether blocks of very different size get exponents."""
     gram: bool
     """Whether to keep the inner products of the data blocks."""
+
+    @property
+    def of_transpose(self) -> bool:
+        """Whether this is the second part of an encoding, which goes inside the first one's."""
+        return self.location is not self.home
+
+    def for_transpose(self, code: Code) -> Request:
+        """Say what to do with the transpose.
+
+        Parameters
+        ----------
+        code
+            Which sums.
+
+        Returns
+        -------
+        Request
+            The same, but for the code and the place.
+        """
+        return replace(self, code=code, location=self.home.inside(ADJOINT))
 
     @property
     def n_stored(self) -> int:
@@ -74,3 +99,15 @@ class Request:
             sooner_version=__version__,
             **fields,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """A matrix whose blocks are complete, and count for nothing without a manifest."""
+
+    manifest: Manifest
+    """What they are."""
+    code: Code
+    """What made them, maybe with exponents."""
+    writer: BlockWriter | SparseWriter
+    """Removes them when it is left, unless they are kept."""

@@ -10,19 +10,19 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sooner.errors import NonFiniteError
+from sooner.jobs.encoding_request import Written
 from sooner.store.panels import checked_dtype
 from sooner.store.promotion import coded_dtype, little_endian
 from sooner.store.sparse_writer import SparseWriter
-from sooner.store.writer import refuse_existing
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+    from contextlib import ExitStack
 
     from sooner._types import Array
     from sooner.codes.base import Code
     from sooner.jobs.encoding_request import Request
     from sooner.store.location import Location
-    from sooner.store.manifest import Manifest
 
 __all__ = ["SparseEncoder", "encode_sparse", "is_sparse"]
 
@@ -50,7 +50,7 @@ def is_sparse(A: Any) -> bool:
     return hasattr(A, "tocsr") and hasattr(A, "nnz")
 
 
-def encode_sparse(A: Any, request: Request) -> Manifest:
+def encode_sparse(A: Any, request: Request, open_writers: ExitStack) -> Written:
     """Write a sparse matrix; how much its blocks fill in is known before.
 
     Parameters
@@ -59,18 +59,19 @@ def encode_sparse(A: Any, request: Request) -> Manifest:
         The matrix.
     request
         What to do.
+    open_writers
+        Takes what removes the blocks again if they are not kept.
 
     Returns
     -------
-    Manifest
-        Of what was written.
+    Written
+        What was written.
     """
     code, location = request.code, request.location
     source_dtype = checked_dtype(np.dtype(A.dtype))
     dtype = coded_dtype(source_dtype, code, request.dtype)
-    if not request.overwrite:
-        refuse_existing(location)
-    _warn_of_rounding(A)
+    if not request.of_transpose:
+        _warn_of_rounding(A)
     encoder = SparseEncoder(
         A,
         code,
@@ -88,27 +89,26 @@ def encode_sparse(A: Any, request: Request) -> Manifest:
         slab_entries=max(1, request.slab_bytes // _INDEX_BYTES),
     )
     _report_fill_in(encoder, dtype, writer.nbytes, location)
-    with writer:
-        for done, blocks in enumerate(encoder.parts(), start=1):
-            for index, rows in enumerate(blocks):
-                writer.append(index, rows)
-            if request.progress is not None:
-                request.progress(done, encoder.n_parts)
-        manifest = request.manifest(
-            gram="",
-            shape=encoder.shape,
-            dtype=dtype.str,
-            source_dtype=little_endian(source_dtype).str,
-            layout="csr",
-            block_rows=encoder.block_rows,
-            slab_rows=max(1, request.slab_bytes // _INDEX_BYTES),
-            header_bytes=writer.header_bytes,
-            fingerprint=encoder.fingerprint(),
-            generation=writer.generation,
-            blocks=writer.finish(),
-        )
-        writer.commit(manifest, overwrite=request.overwrite)
-    return manifest
+    open_writers.enter_context(writer)
+    for done, blocks in enumerate(encoder.parts(), start=1):
+        for index, rows in enumerate(blocks):
+            writer.append(index, rows)
+        if request.progress is not None:
+            request.progress(done, encoder.n_parts)
+    manifest = request.manifest(
+        gram="",
+        shape=encoder.shape,
+        dtype=dtype.str,
+        source_dtype=little_endian(source_dtype).str,
+        layout="csr",
+        block_rows=encoder.block_rows,
+        slab_rows=max(1, request.slab_bytes // _INDEX_BYTES),
+        header_bytes=writer.header_bytes,
+        fingerprint=encoder.fingerprint(),
+        generation=writer.generation,
+        blocks=writer.finish(),
+    )
+    return Written(manifest, code, writer)
 
 
 def _report_fill_in(
@@ -141,7 +141,7 @@ def _warn_of_rounding(A: Any) -> None:
             f"A holds integers beyond 2**53, which float64 rounds: {entries.data[entry]} at row "
             f"{entries.row[entry]}, column {entries.col[entry]}.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
 
 
@@ -238,7 +238,7 @@ class SparseEncoder:
             data = sparse.vstack(
                 [self._rows(j, first, last) for j in range(self._k)], format="csr"
             ).astype(self._dtype)
-            sums = sparse.kron(self._coefs, sparse.eye_array(last - first), format="csr")
+            sums = sparse.kron(self._coefs, sparse.eye(last - first), format="csr")
             with np.errstate(all="ignore"):
                 coded = sparse.csr_array(sums.astype(self._dtype) @ data)
             coded.sort_indices()

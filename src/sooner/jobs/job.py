@@ -298,7 +298,7 @@ class Job:
             elapsed=self._elapsed(),
         )
         self._launcher.succeeded(record.run_time or 0.0)
-        self._answer.add(record.task, output.value)
+        self._answer.add(record.task, output.value, output.size)
         if self.kept is not None:
             self.kept.save(record.task, output.value)
         if self._conclude() and not self._is_settled():

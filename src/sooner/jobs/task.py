@@ -6,6 +6,7 @@ side of the world may have nothing else.
 
 from __future__ import annotations
 
+import math
 import os
 import socket
 import time
@@ -41,6 +42,8 @@ class TaskOutput(NamedTuple):
     """Seconds, of those between, that reading the block and x took."""
     requests: int
     """How many requests to an object store reading the block took."""
+    size: float = 0.0
+    """Norm of a row of the block times that of x, of the largest that was looked at."""
 
 
 def multiply_block(
@@ -67,9 +70,11 @@ def multiply_block(
     clock = _Clock()
     factor = clock.timed(x.load)
     product = np.empty((source["shape"][0], *factor.shape[1:]), dtype=dtype)
+    size = 0.0
     for first, slab in clock.slabs(source):
         _multiply(slab, factor, product[first : first + slab.shape[0]])
-    return clock.output(product, delay)
+        size = max(size, _row_norm(slab))
+    return clock.output(product, delay, size * _column_norm(factor))
 
 
 def multiply_blocks(
@@ -93,10 +98,13 @@ def multiply_blocks(
     """
     clock = _Clock()
     product = np.empty((source_a["shape"][0], source_b["shape"][0]), dtype=dtype)
+    size = 0.0
     for row, a in clock.slabs(source_a):
         for column, b in clock.slabs(source_b):
-            _multiply(a, b.T, product[row : row + a.shape[0], column : column + b.shape[0]])
-    return clock.output(product, delay)
+            part = product[row : row + a.shape[0], column : column + b.shape[0]]
+            _multiply(a, b.T, part)
+            size = max(size, _row_norm(a) * _row_norm(b))
+    return clock.output(product, delay, size)
 
 
 def _multiply(slab: Any, factor: Any, out: Array) -> None:
@@ -107,6 +115,18 @@ def _multiply(slab: Any, factor: Any, out: Array) -> None:
             return
         part = slab @ factor  # sparse, which has no out=
         out[...] = part if isinstance(part, np.ndarray) else part.toarray()
+
+
+def _row_norm(slab: Any) -> float:
+    """Norm of the first row of a dense slab, and of an average one of a sparse block."""
+    if isinstance(slab, np.ndarray):
+        return float(np.linalg.norm(slab[0]))
+    rows: int = slab.shape[0]
+    return float(np.linalg.norm(slab.data)) / math.sqrt(max(1, rows))
+
+
+def _column_norm(factor: Array) -> float:
+    return float(np.linalg.norm(factor, axis=0).max())
 
 
 class _Clock:
@@ -129,11 +149,13 @@ class _Clock:
         while (slab := self.timed(lambda: next(slabs, None))) is not None:
             yield slab
 
-    def output(self, product: Array, delay: float) -> TaskOutput:
+    def output(self, product: Array, delay: float, size: float) -> TaskOutput:
         if delay:
             time.sleep(delay)
         worker = f"{socket.gethostname()}:{os.getpid()}"
-        return TaskOutput(product, self.started, time.time(), worker, self.read, self.requests)
+        return TaskOutput(
+            product, self.started, time.time(), worker, self.read, self.requests, size
+        )
 
 
 def _requests(source: dict[str, Any]) -> int:

@@ -9,10 +9,10 @@ import numpy as np
 
 from sooner import _checks
 from sooner.codes import SideBySide, from_spec
-from sooner.errors import StoreFormatError
+from sooner.errors import MissingAdjointError, StoreFormatError
 from sooner.store import slabs
 from sooner.store.gram import unpacked
-from sooner.store.location import MANIFEST, as_location
+from sooner.store.location import ADJOINT, MANIFEST, as_location
 from sooner.store.manifest import read_manifest
 
 if TYPE_CHECKING:
@@ -105,6 +105,28 @@ class CodedMatrix:
         """
         text = self._manifest.gram
         return unpacked(text, self._code.k) if text else None
+
+    @functools.cached_property
+    def T(self) -> CodedMatrix:
+        """The transpose, coded; there with ``encode(..., adjoint=True)``.
+
+        It has blocks and a code of its own, and its transpose is this matrix.  The adjoint of a
+        complex matrix needs no more: the product of A's adjoint and y is that of A.T and the
+        conjugate of y, conjugated.
+
+        Raises
+        ------
+        MissingAdjointError
+            If it was not encoded.
+        """
+        if self._manifest.adjoint is None:
+            raise MissingAdjointError(
+                "this matrix was encoded without its transpose, so products of A.T and A.H cannot "
+                "be computed. Encode again with adjoint=True."
+            )
+        transpose = _opened(self._location.inside(ADJOINT), self._manifest.adjoint)
+        transpose.__dict__["T"] = self
+        return transpose
 
     @property
     def location(self) -> str:
@@ -202,17 +224,6 @@ class CodedMatrix:
         coefs, first = self._sums(index)
         return tuple((np.flatnonzero(coefs) + first).tolist())
 
-    def stored_sources(self) -> Iterator[dict[str, Any]]:
-        """Sources of the blocks that are stored, which are the coded blocks as a rule.
-
-        Yields
-        ------
-        dict
-            As from `block_source`.
-        """
-        for block in range(self.n_stored):
-            yield self._stored_source(block, block)
-
     def _stored_source(self, block: int, index: int) -> dict[str, Any]:
         """Source of a stored block, for the coded block `index`."""
         manifest = self._manifest
@@ -283,6 +294,23 @@ class CodedMatrix:
         return self.location, self._manifest.generation
 
 
+def stored_sources(coded: CodedMatrix) -> Iterator[dict[str, Any]]:
+    """Sources of the blocks that are stored, which are the coded blocks as a rule.
+
+    Parameters
+    ----------
+    coded
+        The matrix.
+
+    Yields
+    ------
+    dict
+        As from `CodedMatrix.block_source`.
+    """
+    for block in range(coded.n_stored):
+        yield coded._stored_source(block, block)
+
+
 def open_coded(
     store: StoreLike, *, storage_options: Mapping[str, Any] | None = None
 ) -> CodedMatrix:
@@ -316,7 +344,11 @@ def open_coded(
     array([[0., 0., 1.]])
     """
     location = as_location(store, storage_options)
-    manifest = read_manifest(location)
+    return _opened(location, read_manifest(location))
+
+
+def _opened(location: Location, manifest: Manifest) -> CodedMatrix:
+    """Give a matrix whose manifest says what is needed to use it."""
     try:
         code = from_spec(manifest.code)
     except (KeyError, TypeError, ValueError) as error:

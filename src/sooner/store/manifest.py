@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -68,6 +68,8 @@ class Manifest:
     """What wrote it."""
     blocks: tuple[Block, ...]
     """The objects, in the order of the coded blocks."""
+    adjoint: Manifest | None = None
+    """Of the transpose, whose objects are in a place inside the store; None without."""
 
     def to_json(self) -> bytes:
         """Give the contents of ``manifest.json``.
@@ -77,7 +79,7 @@ class Manifest:
         bytes
             UTF-8, one line per field and one per block.
         """
-        fields = {"format": FORMAT, "format_version": FORMAT_VERSION, **asdict(self)}
+        fields = {"format": FORMAT, "format_version": FORMAT_VERSION, **self._fields()}
         fields["checksum"] = _checksum(fields)
         blocks = ",\n".join(f"    {json.dumps(block)}" for block in fields.pop("blocks"))
         lines = [f'  "{key}": {json.dumps(value)},\n' for key, value in fields.items()]
@@ -106,21 +108,25 @@ class Manifest:
         """
         fields = _load(data, name)
         try:
-            return cls._from_fields(fields)
+            return cls._from_fields(_unsealed(fields))
         except (KeyError, TypeError, ValueError, AttributeError, ArithmeticError) as error:
             raise StoreFormatError(_damaged(name, f"{type(error).__name__}: {error}")) from error
 
+    def _fields(self) -> dict[str, Any]:
+        """Give the fields as JSON has them."""
+        fields = asdict(replace(self, adjoint=None))
+        del fields["adjoint"]
+        return fields if self.adjoint is None else fields | {"adjoint": self.adjoint._fields()}
+
     @classmethod
     def _from_fields(cls, fields: dict[str, Any]) -> Manifest:
-        if fields.pop("checksum") != _checksum(fields):
-            raise ValueError("it was changed after it was written")
-        del fields["format"], fields["format_version"]
         blocks = tuple(
             Block(block["name"], block["size"], tuple(block["crc32c"]))
             for block in fields.pop("blocks")
         )
         rows, columns = fields.pop("shape")
-        manifest = cls(shape=(rows, columns), blocks=blocks, **fields)
+        adjoint = cls._from_fields(fields.pop("adjoint")) if "adjoint" in fields else None
+        manifest = cls(shape=(rows, columns), blocks=blocks, adjoint=adjoint, **fields)
         manifest._check()
         return manifest
 
@@ -160,6 +166,8 @@ class Manifest:
         """Hold the fields against each other; whoever computes a checksum can still be wrong."""
         if self.layout not in {"dense", "csr"} or self.holds not in {"coded", "data"}:
             raise ValueError(f"its layout is {self.layout!r} and it holds {self.holds!r}")
+        if self.adjoint is not None and self.adjoint.shape != self.shape[::-1]:
+            raise ValueError(f"it is of shape {self.shape}, its adjoint of {self.adjoint.shape}")
         for place, block in enumerate(self.blocks):
             if not block.name or "/" in block.name or "\\" in block.name:
                 raise ValueError(f"a block is named {block.name!r}, which is not beside it")
@@ -209,6 +217,14 @@ def _load(data: bytes, name: str) -> dict[str, Any]:
             f"{name} has store format {version}; this version of sooner ({__version__}) reads up "
             f"to {FORMAT_VERSION}. Upgrade sooner."
         )
+    return fields
+
+
+def _unsealed(fields: dict[str, Any]) -> dict[str, Any]:
+    """Give the fields of the matrix, if they are as they were written."""
+    if fields.pop("checksum") != _checksum(fields):
+        raise ValueError("it was changed after it was written")
+    del fields["format"], fields["format_version"]
     return fields
 
 

@@ -45,9 +45,10 @@ class MemoryStore:
 
     def inside(self, name: str) -> MemoryStore:
         """Give a store in this one, the same each time."""
-        store = self._inside.setdefault(name, MemoryStore())
-        store._name = f"{self}/{name}"
-        return store
+        if name not in self._inside:
+            self._inside[name] = MemoryStore()
+            self._inside[name]._name = f"{self}/{name}"
+        return self._inside[name]
 
     def prepare(self, nbytes: int) -> None:
         """Do nothing: memory needs no preparation."""

@@ -77,6 +77,24 @@ class Panels:
         )
         return max(1, int(rows)), max(1, int(columns))
 
+    def transposed(self) -> Panels:
+        """Give the transpose, read in place as well.
+
+        Returns
+        -------
+        Panels
+            Its rows are the columns of this matrix.
+
+        Examples
+        --------
+        >>> Panels([[1, 2], [3, 4], [5, 6]]).transposed().read(0, 2, 1, 3)
+        array([[3, 5],
+               [4, 6]])
+        """
+        if isinstance(self._matrix, np.ndarray):
+            return Panels(self._matrix.T)
+        return Panels(_Transposed(self))
+
     def read(self, first_row: int, last_row: int, first_column: int, last_column: int) -> Array:
         """Give a panel.
 
@@ -109,6 +127,23 @@ class Panels:
                 f"{type(self._matrix).__name__}. Pass a NumPy array."
             )
         return panel
+
+
+class _Transposed:
+    """The transpose of a matrix that is only sliced."""
+
+    def __init__(self, panels: Panels) -> None:
+        self._panels = panels
+        self.shape, self.dtype = panels.shape[::-1], panels.dtype
+        # What says nothing of chunks is stored by rows as a rule: here, by columns.
+        rows, columns = panels.chunks
+        page = mmap.PAGESIZE // panels.dtype.itemsize
+        self.chunks = (page, 1) if rows == columns == 1 else (columns, rows)
+
+    def __getitem__(self, index: Any) -> Array:
+        rows, columns = index if isinstance(index, tuple) else (index, slice(self.shape[1]))
+        first, last, _ = columns.indices(self.shape[1])
+        return self._panels.read(first, last, rows.start, rows.stop).T
 
 
 class _Frame:

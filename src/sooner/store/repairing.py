@@ -14,7 +14,7 @@ from sooner import _checks
 from sooner.codes.base import not_decodable
 from sooner.errors import BlockLostError, StoreError
 from sooner.store import slabs
-from sooner.store.coded_matrix import CodedMatrix, open_coded
+from sooner.store.coded_matrix import CodedMatrix, open_coded, stored_sources
 from sooner.store.manifest import Block, read_manifest
 from sooner.store.repairing_sparse import mend_sparse
 from sooner.store.verification import Verification, verify
@@ -42,6 +42,8 @@ class Repair:
     """Blocks that are again what they were, bit for bit."""
     rounded: tuple[int, ...]
     """Blocks that are what they were but for rounding; their checksums are new."""
+    adjoint: Repair | None = None
+    """What became of the transpose, if it was encoded."""
 
 
 def repair(
@@ -66,7 +68,7 @@ def repair(
         Bytes to take at a time, besides a slab.
     progress
         Called with the number of slabs (of sparse matrices: blocks) that are mended and of all,
-        after each.
+        after each; first for the transpose, if it was encoded and has lost some.
     storage_options
         As in `open_coded`.
 
@@ -78,7 +80,8 @@ def repair(
     Raises
     ------
     NotDecodableError
-        If the other blocks do not determine a lost slab; nothing is changed then.
+        If the other blocks do not determine a lost slab; the matrix, or its transpose, is left as
+        it is then.
     StoreError
         If they are data blocks, which nothing else determines, or somebody else wrote to the
         store meanwhile.
@@ -96,7 +99,22 @@ def repair(
         else open_coded(store, storage_options=storage_options)
     )
     found = verify(coded)
-    if found.intact:
+    home = _Home(coded)
+    adjoint = None
+    if found.adjoint is not None:
+        adjoint = _repaired(coded.T, found.adjoint, home, max_memory, progress)
+    return replace(_repaired(coded, found, home, max_memory, progress), adjoint=adjoint)
+
+
+def _repaired(
+    coded: CodedMatrix,
+    found: Verification,
+    home: _Home,
+    max_memory: int,
+    progress: Callable[[int, int], None] | None,
+) -> Repair:
+    """Mend the blocks of a matrix, without its transpose."""
+    if not found.lost:
         return Repair(found, (), ())
     if coded.manifest.holds != "coded":
         raise StoreError(
@@ -105,7 +123,7 @@ def repair(
         )
 
     def exchange(blocks: list[Block]) -> None:
-        _exchange(coded, blocks)
+        home.exchange(coded, blocks)
 
     if coded.manifest.layout == "csr":
         blocks = mend_sparse(coded, found.lost, coded._location, exchange, progress)
@@ -137,16 +155,28 @@ def _unchanged(manifest: Manifest, blocks: list[Block], lost: Collection[int]) -
     return tuple(i for i in sorted(lost) if content(blocks, i) == content(manifest.blocks, i))
 
 
-def _exchange(coded: CodedMatrix, blocks: list[Block]) -> None:
-    """Let new blocks count, unless the store holds something else by now."""
-    location, manifest = coded._location, coded.manifest
-    if read_manifest(location) != manifest:
-        raise StoreError(
-            f"{location} was written by somebody else during the repair. Repair again."
-        )
-    location.commit(replace(manifest, blocks=tuple(blocks)).to_json(), overwrite=True)
-    kept = {block.name for block in blocks}
-    location.discard(block.name for block in manifest.blocks if block.name not in kept)
+class _Home:
+    """The manifest of a store, in which new blocks take the place of lost ones."""
+
+    def __init__(self, coded: CodedMatrix) -> None:
+        self._location, self._manifest = coded._location, coded.manifest
+
+    def exchange(self, part: CodedMatrix, blocks: list[Block]) -> None:
+        """Let new blocks of the matrix or its transpose count, unless the store has changed."""
+        if read_manifest(self._location) != self._manifest:
+            raise StoreError(
+                f"{self._location} was written by somebody else during the repair. Repair again."
+            )
+        if part._location is self._location:
+            manifest = replace(self._manifest, blocks=tuple(blocks))
+        else:
+            adjoint = replace(part.manifest, blocks=tuple(blocks))
+            manifest = replace(self._manifest, adjoint=adjoint)
+        self._location.commit(manifest.to_json(), overwrite=True)
+        self._manifest = manifest
+        kept = {block.name for block in blocks}
+        old = (block.name for block in part.manifest.blocks)
+        part._location.discard(name for name in old if name not in kept)
 
 
 class _Mending:
@@ -154,7 +184,7 @@ class _Mending:
 
     def __init__(self, coded: CodedMatrix, found: Verification, max_memory: int) -> None:
         self._coded, self._code, self._lost = coded, coded.code, found.lost
-        self._sources = list(coded.stored_sources())
+        self._sources = list(stored_sources(coded))
         self._location = coded._location
         mark = secrets.token_hex(6)
         self._names = {index: f"block-{index:05d}-{mark}.npy" for index in found.lost}

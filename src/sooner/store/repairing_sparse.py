@@ -8,6 +8,7 @@ import numpy as np
 
 from sooner.codes.base import not_decodable
 from sooner.store import slabs
+from sooner.store.coded_matrix import stored_sources
 from sooner.store.sparse_writer import SparseWriter
 
 if TYPE_CHECKING:
@@ -55,7 +56,7 @@ def mend_sparse(
         All objects, the new ones among them.
     """
     lost = sorted(lost)
-    sources = list(coded.stored_sources())
+    sources = list(stored_sources(coded))
     made = []
     for done, weights in enumerate(_weights(coded, lost), start=1):
         made.append(_sum(coded, weights, sources))
@@ -77,7 +78,7 @@ def mend_sparse(
         for place, written in enumerate(writer.finish()):
             blocks[3 * lost[place // 3] + place % 3] = written
         exchange(blocks)
-        writer.keep()
+        writer.kept = True
     return blocks
 
 

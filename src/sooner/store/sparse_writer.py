@@ -9,7 +9,7 @@ import numpy as np
 
 from sooner.store.manifest import Block
 from sooner.store.slabs import checksum
-from sooner.store.writer import npy_header, publish
+from sooner.store.writer import npy_header
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
     from sooner._types import Array
     from sooner.store.location import Location
-    from sooner.store.manifest import Manifest
 
 __all__ = ["SparseWriter"]
 
@@ -73,7 +72,8 @@ class SparseWriter:
         ]
         self._written = [0] * len(self._names)
         self._crc32c: list[list[int]] = [[] for _ in self._names]
-        self._committed = False
+        self.kept = False
+        """Whether a manifest names the blocks, so that they are not removed."""
 
     @property
     def nbytes(self) -> int:
@@ -98,12 +98,8 @@ class SparseWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if not self._committed:
+        if not self.kept:
             self._location.discard(self._names)
-
-    def keep(self) -> None:
-        """Take note that a manifest names the blocks, so that they are not removed."""
-        self._committed = True
 
     def append(self, block: int, rows: Any) -> None:
         """Append rows to a block.
@@ -146,25 +142,3 @@ class SparseWriter:
             Block(name, size, tuple(crc32c))
             for name, size, crc32c in zip(self._names, self._sizes, self._crc32c, strict=True)
         )
-
-    def commit(self, manifest: Manifest, *, overwrite: bool) -> None:
-        """Write the manifest; from here on the blocks count, and those they replace go.
-
-        Parameters
-        ----------
-        manifest
-            The manifest.
-        overwrite
-            Replace an encoding that is there already.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written, or is there already; then nothing is committed.
-        """
-        self._committed = True  # as in BlockWriter: in doubt, blocks stay
-        try:
-            publish(self._location, manifest, overwrite=overwrite)
-        except OSError:
-            self._committed = False
-            raise

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from sooner.errors import BlockLostError
 from sooner.store import slabs
-from sooner.store.coded_matrix import CodedMatrix, open_coded
+from sooner.store.coded_matrix import CodedMatrix, open_coded, stored_sources
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
@@ -42,14 +42,16 @@ class Verification:
     lost_tasks: tuple[int, ...]
     """Tasks that cannot have their block: the same, unless tasks encode data blocks."""
     decodable: bool
-    """Whether the other tasks determine every product."""
+    """Whether the other tasks determine every product, those of the transpose included."""
     n_missing: int
     """If not, how many more are needed at the least."""
+    adjoint: Verification | None = field(default=None, repr=False)
+    """What was found of the transpose, if it was encoded."""
 
     @property
     def intact(self) -> bool:
-        """Whether nothing is lost."""
-        return not self.lost
+        """Whether nothing is lost, of the transpose neither."""
+        return not self.lost and (self.adjoint is None or self.adjoint.intact)
 
 
 def verify(
@@ -65,7 +67,8 @@ def verify(
     store
         A coded matrix, or where one is.
     progress
-        Called with the number of blocks that were read and of all, after each.
+        Called with the number of blocks that were read and of all, after each; first for the
+        matrix, then for its transpose, if it was encoded.
     storage_options
         As in `open_coded`.
 
@@ -86,9 +89,23 @@ def verify(
         if isinstance(store, CodedMatrix)
         else open_coded(store, storage_options=storage_options)
     )
+    found = _verified(coded, progress)
+    if coded.manifest.adjoint is None:
+        return found
+    adjoint = _verified(coded.T, progress)
+    return replace(
+        found,
+        decodable=found.decodable and adjoint.decodable,
+        n_missing=found.n_missing + adjoint.n_missing,
+        adjoint=adjoint,
+    )
+
+
+def _verified(coded: CodedMatrix, progress: Callable[[int, int], None] | None) -> Verification:
+    """Look through the blocks of a matrix, without its transpose."""
     lost: dict[int, Loss] = {}
     with ThreadPoolExecutor(_READERS) as pool:
-        for index, loss in enumerate(pool.map(_look, coded.stored_sources())):
+        for index, loss in enumerate(pool.map(_look, stored_sources(coded))):
             if loss is not None:
                 lost[index] = loss
             if progress is not None:

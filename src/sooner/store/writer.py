@@ -15,19 +15,20 @@ import numpy as np
 from sooner._machine import usable_cores
 from sooner.errors import StoreError, StoreExistsError, StoreFormatError, StoreNotFoundError
 from sooner.store.journal import Journal, interrupted
-from sooner.store.location import taken
+from sooner.store.location import ADJOINT, taken
 from sooner.store.manifest import Block, Manifest, read_manifest
 from sooner.store.slabs import checksum
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from pathlib import Path
     from types import TracebackType
 
     from sooner._types import Array
     from sooner.store.location import Location
+    from sooner.store.sparse_writer import SparseWriter
 
-__all__ = ["BlockWriter", "npy_header", "publish", "refuse_existing"]
+__all__ = ["BlockWriter", "commit", "npy_header", "refuse_existing"]
 
 logger = logging.getLogger(__name__)
 
@@ -53,6 +54,8 @@ class BlockWriter:
         Rows of a slab.
     facts
         What else must be the same for an interrupted encoding to be taken up, as JSON values.
+    home
+        Where the manifest is that will name the blocks; None is `location`.
     """
 
     def __init__(
@@ -64,10 +67,12 @@ class BlockWriter:
         dtype: np.dtype[np.generic],
         slab_rows: int,
         facts: Mapping[str, Any],
+        home: Location | None = None,
     ) -> None:
         self._header = npy_header(shape, dtype)
         self.header_bytes = len(self._header)
         self._location = location
+        self._home = home or location
         self._n = n
         self._row_bytes = shape[1] * dtype.itemsize
         self._size = self.header_bytes + shape[0] * self._row_bytes
@@ -76,7 +81,8 @@ class BlockWriter:
         own = {"n": n, "shape": shape, "dtype": dtype.str, "slab_rows": slab_rows}
         self._facts = json.loads(json.dumps({**facts, **own}))  # as a journal gives them back
         self._journal: Journal | None = None
-        self._committed = False
+        self.kept = False
+        """Whether a manifest names the blocks, so that they are not removed."""
         self._begin()
 
     def _begin(self) -> None:
@@ -117,7 +123,7 @@ class BlockWriter:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        if self._committed:
+        if self.kept:
             if self._journal is not None:
                 self._journal.remove()
         else:
@@ -134,9 +140,11 @@ class BlockWriter:
         if folder is None:
             return 0
         with contextlib.suppress(StoreError):
-            committed = read_manifest(self._location).generation
-            # It was killed after its last step: all that is left to do is to say so.
-            (folder / f"encoding-{committed}.journal").unlink(missing_ok=True)
+            committed = read_manifest(self._home)
+            for part in (committed, committed.adjoint):
+                if part is not None:
+                    # It was killed after its last step: all that is left to do is to say so.
+                    (folder / f"encoding-{part.generation}.journal").unlink(missing_ok=True)
         for journal in interrupted(folder):
             generation = str(journal.facts.pop("generation", ""))
             names = _names(int(journal.facts.get("n", 0)), generation)
@@ -233,33 +241,15 @@ class BlockWriter:
             for name, crc32c in zip(self._names, self._crc32c, strict=True)
         )
 
-    def commit(self, manifest: Manifest, *, overwrite: bool) -> None:
-        """Write the manifest; from here on the blocks count, and those they replace go.
 
-        Parameters
-        ----------
-        manifest
-            The manifest.
-        overwrite
-            Replace an encoding that is there already.
-
-        Raises
-        ------
-        OSError
-            If it cannot be written, or is there already; then nothing is committed.
-        """
-        # Interrupted from here on, nobody can tell whether the manifest is there: then stray
-        # blocks are better than a manifest without any.
-        self._committed = True
-        try:
-            publish(self._location, manifest, overwrite=overwrite)
-        except OSError:
-            self._committed = False
-            raise
-
-
-def publish(location: Location, manifest: Manifest, *, overwrite: bool) -> None:
-    """Write a manifest, and remove the blocks that the one before it named.
+def commit(
+    location: Location,
+    manifest: Manifest,
+    writers: Sequence[BlockWriter | SparseWriter],
+    *,
+    overwrite: bool,
+) -> None:
+    """Write the manifest; from here on the blocks count, and those they replace go.
 
     Parameters
     ----------
@@ -267,11 +257,39 @@ def publish(location: Location, manifest: Manifest, *, overwrite: bool) -> None:
         The store.
     manifest
         The manifest.
+    writers
+        Of the blocks that it names.
     overwrite
-        Replace one that is there already.
+        Replace an encoding that is there already.
+
+    Raises
+    ------
+    OSError
+        If it cannot be written, or is there already; then nothing is committed.
     """
-    old = location.commit(manifest.to_json(), overwrite=overwrite)
-    location.discard(block.name for block in _blocks(old, location))
+    # Interrupted from here on, nobody can tell whether the manifest is there: then stray
+    # blocks are better than a manifest without any.
+    for writer in writers:
+        writer.kept = True
+    try:
+        old = location.commit(manifest.to_json(), overwrite=overwrite)
+    except OSError:
+        for writer in writers:
+            writer.kept = False
+        raise
+    _discard_replaced(location, old)
+
+
+def _discard_replaced(location: Location, old: bytes | None) -> None:
+    """Remove the blocks that the manifest before named, if there was one."""
+    if old is None:
+        return
+    with contextlib.suppress(StoreFormatError):  # nothing that says which files are its own
+        replaced = Manifest.from_json(old, str(location))
+        location.discard(block.name for block in replaced.blocks)
+        if replaced.adjoint is not None:
+            inside = location.inside(ADJOINT)
+            inside.discard(block.name for block in replaced.adjoint.blocks)
 
 
 def refuse_existing(location: Location) -> None:
@@ -299,16 +317,6 @@ def refuse_existing(location: Location) -> None:
         f"{manifest.created})"
     )
     raise StoreExistsError(taken(location, holds))
-
-
-def _blocks(manifest: bytes | None, location: Location) -> tuple[Block, ...]:
-    """Give the blocks that a manifest names; none if it is none."""
-    if manifest is None:
-        return ()
-    try:
-        return Manifest.from_json(manifest, str(location)).blocks
-    except StoreFormatError:
-        return ()  # nothing that says which files are its own
 
 
 def _names(n: int, generation: str) -> list[str]:
