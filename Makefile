@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 SHARED ?= ../shared
 # In a process of their own, in one order: Ray ends its driver's process when its server is gone.
-ENGINES := tests/executors/test_engines.py
+ENGINES := tests/executors/test_engines.py tests/executors/test_lambda.py
 ENGINE ?= local
 
 .PHONY: help demo test check bench docs dist sanitize fmt clean lock
@@ -17,7 +17,7 @@ demo: $(READY)  ## the main job on real data; ENGINE=dask, ray or lithops; write
 	$(BIN)/sooner demo --engine $(ENGINE)
 
 test: $(READY)  ## all tests, the docs' examples included
-	$(BIN)/python -m pytest --ignore=$(ENGINES)
+	$(BIN)/python -m pytest $(addprefix --ignore=,$(ENGINES))
 	$(BIN)/python -m pytest -p no:randomly $(ENGINES)
 
 check: $(READY)  ## format, lint, types, layers: what CI runs before the tests

@@ -2,9 +2,9 @@
 
     python benchmarks/engines.py [--engines local dask ...] [--out FILE]
 
-First: milliseconds per empty task, submit all and take each as it completes, beside a bare loop
-over the engine's own futures; medians.  Then: 30 coded products in a row, 16 tasks each, with two
-that always take 10 s and without, on twice as many slots as this machine has cores.
+First: milliseconds per empty task, submit all and take each as it completes, in turns with a bare
+loop over the engine's own futures; medians.  Then: 30 coded products in a row, 16 tasks each, with
+two that always take 10 s and without, on twice as many slots as this machine has cores.
 """
 
 from __future__ import annotations
@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import contextlib
-import importlib
 import logging
 import multiprocessing
 import os
@@ -37,10 +36,6 @@ LONG = 10.0  # seconds
 
 def nothing(_):
     return None
-
-
-def nothing_with_numpy(_):
-    importlib.import_module("numpy")  # each call is a new process, and a product needs NumPy
 
 
 def take_all(futures):
@@ -135,7 +130,7 @@ def lithops():
     import lithops as engine
 
     def bare(n):
-        calls = functions.map(nothing_with_numpy, range(n))
+        calls = functions.map(nothing, range(n))
         functions.get_result(calls, show_progressbar=False)
 
     localhost = {"runtime": sys.executable, "worker_processes": SLOTS, "version": 1}
@@ -152,14 +147,16 @@ def lithops():
 ENGINES = {each.__name__: each for each in (local, threads, processes, loky, dask, ray, lithops)}
 
 
-def milliseconds_per_task(run, n, repeats):
-    run(n)  # warm
-    times = []
-    for _ in range(repeats):
-        began = time.perf_counter()
-        run(n)
-        times.append(time.perf_counter() - began)
-    return 1e3 * statistics.median(times) / n
+def milliseconds_per_task(runs, n, repeats):
+    """Medians of each of `runs`, which take turns."""
+    times = [[] for _ in runs]
+    for repeat in range(1 + repeats):  # the first one warms up
+        for run, found in zip(runs, times, strict=True):
+            began = time.perf_counter()
+            run(n)
+            if repeat:
+                found.append(time.perf_counter() - began)
+    return [1e3 * statistics.median(found) / n for found in times]
 
 
 def through_sooner(executor):
@@ -177,11 +174,11 @@ def through_sooner(executor):
 def overhead(name, make, bare):
     with make() as executor:
         for n in SIZES if name != "lithops" else SIZES[:1]:
-            repeats = 3 if name == "lithops" else 9
-            ours = milliseconds_per_task(through_sooner(executor), n, repeats)
+            repeats = 5 if name == "lithops" else 9
+            runs = [through_sooner(executor)] + ([] if bare is None else [bare])
+            ours, *others = milliseconds_per_task(runs, n, repeats)
             line = f"{name:<10} n={n:<4} sooner {ours:8.3f} ms per task"
-            if bare is not None:
-                theirs = milliseconds_per_task(bare, n, repeats)
+            for theirs in others:
                 line += f", bare {theirs:8.3f}, added {ours - theirs:+8.3f} ({ours / theirs:.2f}x)"
                 allowed = max(0.25 * theirs, 0.15)
                 line += "" if ours - theirs < allowed else "   MORE THAN ALLOWED"

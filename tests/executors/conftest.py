@@ -160,14 +160,14 @@ def loky_pool():
 
 
 @contextlib.contextmanager
-def dask_cluster(n_workers):
+def dask_cluster(n_workers, host="127.0.0.1"):
     import distributed
 
     with (
         distributed.LocalCluster(
             n_workers=n_workers,
             threads_per_worker=1,
-            host="127.0.0.1",
+            host=host,
             dashboard_address="127.0.0.1:0",
             worker_dashboard_address="127.0.0.1:0",
             silence_logs=logging.CRITICAL,
@@ -184,12 +184,21 @@ def dask_client():
 
 
 @pytest.fixture(scope="module")
+def dask_elsewhere():
+    """A cluster that a driver takes for other machines, since it listens on another address."""
+    with dask_cluster(SLOTS, host="127.0.0.2") as client:
+        yield client
+
+
+@pytest.fixture(scope="module")
 def ray_engine():
     settings = {
         "RAY_USAGE_STATS_ENABLED": "0",
         "RAY_AUTH_MODE": "disabled",
         "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0",  # else it takes the host's address for loopback
         "RAY_ACCEL_ENV_VAR_OVERRIDE_ON_ZERO": "0",
+        # Ray ends this process when its own server does not answer for so long, 60 s by default.
+        "RAY_gcs_rpc_server_reconnect_timeout_s": "3600",
     }
     with pytest.MonkeyPatch.context() as patch:
         for name, value in settings.items():
@@ -278,6 +287,7 @@ ENGINES = {
     "processes": lambda _: PoolExecutor(process_pool, task_timeout=POOL_TIMEOUT),
     "loky": lambda _: PoolExecutor(loky_pool, task_timeout=POOL_TIMEOUT),
     "dask": lambda request: as_executor(request.getfixturevalue("dask_client")),
+    "dask-elsewhere": lambda request: as_executor(request.getfixturevalue("dask_elsewhere")),
     "ray": lambda request: as_executor(request.getfixturevalue("ray_engine")),
     "lithops": lambda request: as_executor(request.getfixturevalue("lithops_localhost")),
     "lithops-s3": lambda request: as_executor(request.getfixturevalue("lithops_s3")),

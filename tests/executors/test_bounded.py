@@ -4,9 +4,13 @@ import pickle
 import threading
 import time
 
+import cloudpickle
 import pytest
 
 from sooner.executors._bounded import LetGoError, Shipped, let_go, run_packed, run_until_let_go
+from sooner.executors._completions import TaskFuture
+from sooner.executors._outcomes import complete
+from sooner.executors._wire import unpack
 
 LONG = 3600.0
 
@@ -17,13 +21,18 @@ def test_outcomes_pass_through():
         run_until_let_go("error", LONG, divmod, (1, 0))
 
 
-def test_what_is_no_exception_becomes_one():
-    # An engine would take SystemExit for the end of its worker.
-    def leave():
-        raise SystemExit(3)
+def test_an_engine_sees_no_exception():
+    # It would take SystemExit for the end of its worker, and log or repeat the others.
+    def leave(code):
+        raise SystemExit(code)
 
-    with pytest.raises(RuntimeError, match=r"SystemExit\(3\)"):
-        run_until_let_go("leave", LONG, leave, ())
+    packed = run_packed("leave", LONG, cloudpickle.dumps(leave), pickle.dumps((3,)), {})
+    future = TaskFuture()
+    complete(future, packed)
+    error = future.exception()
+    assert isinstance(error, SystemExit)
+    assert error.code == 3
+    assert "in leave" in str(error.__cause__), "the traceback it had in the worker"
 
 
 def test_at_its_deadline():
@@ -71,7 +80,7 @@ def test_when_somebody_says_that_it_is_unwanted():
 
 def test_shipped_values_take_the_place_of_their_names():
     packed = pickle.dumps((Shipped("x"), 2)), {"x": [1, 2, 3]}
-    assert run_packed("packed", LONG, pickle.dumps(_item), *packed) == 3
+    assert unpack(run_packed("packed", LONG, pickle.dumps(_item), *packed)) == (True, 3, "")
     with pytest.raises(LookupError, match="loaded in tasks, not in the driver"):
         Shipped("x").load()
 

@@ -95,6 +95,10 @@ class _BoastsOfKills(_Faulty):
     def capabilities(self):
         return Capabilities(can_kill=False, survives_lost_worker=False, shares_memory=True)
 
+    def abandon(self, futures):
+        counts = super().abandon(futures)
+        return {"killed": counts["forgotten"], "cancelled": counts["cancelled"]}
+
 
 class _WritableValues(_Faulty):
     def broadcast(self, value):

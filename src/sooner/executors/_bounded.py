@@ -19,6 +19,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from sooner.executors.references import ObjectReference
+from sooner.executors.worker import outcome_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable, Iterable, Mapping
@@ -88,10 +89,8 @@ def run_until_let_go(
         If it was let go of.
     TimeoutError
         If it took too long.
-    RuntimeError
-        If `fn` raises what is no `Exception`: engines take that for the end of their worker.
     BaseException
-        What `fn` raises otherwise.
+        What `fn` raises.
 
     Examples
     --------
@@ -130,7 +129,7 @@ def run_until_let_go(
         if thread.is_alive() and not (outcome or error):
             _ask_to_end(thread)
     if error:
-        raise error[0] if isinstance(error[0], Exception) else RuntimeError(repr(error[0]))
+        raise error[0]
     if not outcome:
         if time.monotonic() < deadline:
             raise LetGoError("the task was let go of by its driver.")
@@ -154,8 +153,9 @@ class Shipped:
     --------
     >>> import numpy as np
     >>> args = pickle.dumps((Shipped("x"),))
-    >>> run_packed("c", 5.0, pickle.dumps(_sum_of), args, {"x": np.ones(3)})
-    3.0
+    >>> from sooner.executors._wire import unpack
+    >>> unpack(run_packed("c", 5.0, pickle.dumps(_sum_of), args, {"x": np.ones(3)}))
+    (True, 3.0, '')
     """
 
     name: str
@@ -183,7 +183,7 @@ def run_packed(
     packed_args: bytes,
     values: Mapping[str, Any],
     is_unwanted: Callable[[], bool] | None = None,
-) -> Any:
+) -> bytearray:
     """Run a pickled task with `run_until_let_go`.
 
     Parameters
@@ -201,15 +201,19 @@ def run_packed(
 
     Returns
     -------
-    object
-        What the function returns.
+    bytearray
+        Its result or exception, packed: no engine needs to understand either.
     """
-    fn = _unpickled(packed_fn)
-    args = tuple(
-        ObjectReference(values[each.name]) if isinstance(each, Shipped) else each
-        for each in pickle.loads(packed_args)
-    )
-    return run_until_let_go(task, timeout, fn, args, is_unwanted)
+
+    def run() -> Any:
+        fn = _unpickled(packed_fn)
+        args = tuple(
+            ObjectReference(values[each.name]) if isinstance(each, Shipped) else each
+            for each in pickle.loads(packed_args)
+        )
+        return run_until_let_go(task, timeout, fn, args, is_unwanted)
+
+    return bytearray().join(outcome_of(run, ()))
 
 
 @functools.lru_cache(maxsize=8)

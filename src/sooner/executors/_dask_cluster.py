@@ -11,8 +11,6 @@ import weakref
 from typing import TYPE_CHECKING, Any, Protocol
 from urllib.parse import urlsplit
 
-from sooner.executors._engine import name_mismatch
-
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Set
 
@@ -49,7 +47,6 @@ class DaskCluster:
         self._lock = threading.Lock()
         self._listening = False
         self._mapping: dict[frozenset[str], bool] = {}
-        self._compared = False
 
     def listen(self, client: distributed.Client, listener: Listener) -> None:
         """Tell a listener of events from now on, as long as it lives.
@@ -120,25 +117,6 @@ class DaskCluster:
             return
         for listener in list(self._listeners):
             listener.on_workers(lost, keys)
-
-    def compare_versions(self, client: distributed.Client) -> None:
-        """Log a line if workers have other versions than this process; once for each client.
-
-        Parameters
-        ----------
-        client
-            The client.
-        """
-        if self._compared or not self.workers:
-            return
-        self._compared = True
-        found = client.get_versions(packages=["sooner"])
-        here, *there = [
-            {**each["packages"], "Python": str(each["host"]["python"]).rsplit(".", 3)[0]}
-            for each in (found["client"], *found["workers"].values())
-        ]
-        names = [name for name in ("sooner", "numpy", "cloudpickle", "Python") if here.get(name)]
-        name_mismatch("Dask", {name: here[name] for name in names}, there)
 
     def maps_memory_of_driver(
         self, client: distributed.Client, values: SharedValues, own_address: str

@@ -8,49 +8,68 @@ from __future__ import annotations
 
 import abc
 import functools
+import itertools
 import logging
+import secrets
 import threading
-import time
 import weakref
-from collections import deque
-from typing import TYPE_CHECKING, Any
+from concurrent.futures import CancelledError
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from sooner import _checks
 from sooner.errors import WorkerLostError
-from sooner.executors._bounded import TASK_TIMEOUT
-from sooner.executors._completions import Completions, abandoned, describe_tasks, settle
+from sooner.executors._bounded import TASK_TIMEOUT, Shipped
+from sooner.executors._completions import settle
+from sooner.executors._task_executor import TaskExecutor
+from sooner.executors._versions import version_probe, warn_of_other_versions
 from sooner.executors.base import Capabilities
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
     from concurrent.futures import Future
-    from typing import Self
 
     from sooner.executors._completions import TaskFuture
     from sooner.executors.base import Reference
 
-__all__ = ["EngineExecutor", "mark_running", "name_mismatch"]
+__all__ = ["PATIENCE", "EngineExecutor"]
+
+PATIENCE = 60.0
+"""Seconds that tasks wait for an engine without any worker."""
 
 logger = logging.getLogger(__name__)
 
+_compared: set[str] = set()  # clusters that were asked for their versions
 
-class EngineExecutor(abc.ABC):
+
+class EngineExecutor(TaskExecutor):
     """An executor over an engine with futures of its own.
 
     Parameters
     ----------
+    cluster
+        A name that no other cluster of the same engine has.
     task_timeout
         Seconds after which a task gives its slot back by itself.
+    patience
+        Seconds without a single worker after which tasks fail instead of waiting for one.
     """
 
-    def __init__(self, task_timeout: float = TASK_TIMEOUT) -> None:
+    _engine: ClassVar[str]
+    """What messages call the engine."""
+
+    def __init__(
+        self, cluster: str, *, task_timeout: float = TASK_TIMEOUT, patience: float = PATIENCE
+    ) -> None:
+        super().__init__()
         self._task_timeout = _checks.positive(task_timeout, "task_timeout")
-        self._completions = Completions()
+        self._patience = _checks.positive(patience, "patience")
+        self._cluster_name = f"{self._engine} {cluster}"
+        self._prefix = f"sooner-{secrets.token_hex(6)}"
+        self._ordinals = itertools.count()
         self._lock = threading.RLock()
         self._handles: dict[TaskFuture, Any] = {}  # of those that are not done
-        self._waiting: deque[TaskFuture] = deque()  # assumed not to have begun, the oldest first
-        self._running: set[TaskFuture] = set()  # assumed to
-        self._closed = False
+        self._shipped: dict[str, Any] = {}
+        self._alarm: threading.Timer | None = None
 
     # What an adapter says -----------------------------------------------------------------
 
@@ -60,11 +79,8 @@ class EngineExecutor(abc.ABC):
         """Tasks that can run at the same time; None if unknown."""
 
     @abc.abstractmethod
-    def _start(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[tuple[Any, ...]],
-        futures: Sequence[TaskFuture],
+    def _start_tasks(
+        self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
     ) -> None:
         """Start one task for each future, and remember its handle with `_hold`."""
 
@@ -77,12 +93,22 @@ class EngineExecutor(abc.ABC):
         """Ship `value` once, for many tasks."""
 
     @abc.abstractmethod
-    def release(self, reference: Reference[Any]) -> None:
-        """Free what `broadcast` holds."""
+    def _unship(self, held: Any) -> None:
+        """Free what the engine holds of a shipped value; never raises."""
 
     @abc.abstractmethod
     def _stop(self) -> None:
         """Free what the executor itself holds; never blocks or raises."""
+
+    def _has_workers(self) -> bool:
+        """Whether there is a worker that could run a task, now or soon."""
+        return True
+
+    def _compare_versions(self) -> None:
+        """Have one worker say its versions, as the first task of all."""
+        probe = self._new_future("versions of a worker")
+        probe.add_done_callback(functools.partial(_warn_of_versions, self._engine))
+        self._start_tasks(version_probe(), [()], [probe])
 
     # What they share ----------------------------------------------------------------------
 
@@ -91,41 +117,17 @@ class EngineExecutor(abc.ABC):
         """It cannot kill a task, but frees its slot; a dying worker costs its own tasks only."""
         return Capabilities(can_kill=False, survives_lost_worker=True, shares_memory=False)
 
-    def submit_many(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[tuple[Any, ...]],
-        *,
-        descriptions: Sequence[str] | None = None,
-    ) -> list[TaskFuture]:
-        """Start ``fn(*a)`` for each tuple a of `args`.
+    def _start(
+        self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
+    ) -> None:
+        if self._cluster_name not in _compared and self._has_workers():
+            _compared.add(self._cluster_name)
+            self._compare_versions()
+        self._start_tasks(fn, args, futures)
+        self._watch_for_workers()
 
-        Parameters
-        ----------
-        fn
-            What to run.
-        args
-            One tuple of arguments per task.
-        descriptions
-            What messages call each task; by default its place and the function's name.
-
-        Returns
-        -------
-        list of TaskFuture
-            In the order of `args`.
-
-        Raises
-        ------
-        RuntimeError
-            If the executor is closed.
-        """
-        if self._closed:
-            raise RuntimeError("the executor must be open, and it was closed. Make a new one.")
-        names = describe_tasks(fn, len(args), descriptions)
-        futures = [self._completions.new_future(name) for name in names]
-        if futures:
-            self._start(fn, args, futures)
-        return futures
+    def _new_names(self, n: int) -> list[str]:
+        return [f"{self._prefix}-{ordinal}" for ordinal in itertools.islice(self._ordinals, n)]
 
     def _hold(self, future: TaskFuture, handle: Any) -> None:
         self._handles[future] = handle
@@ -137,25 +139,17 @@ class EngineExecutor(abc.ABC):
         if handle is not None and future.cancelled():  # by its user: the engine need not run it
             self._let_go({future: handle})
 
-    def _assume_running(self, future: TaskFuture) -> None:
-        """Take the oldest tasks for running, as many as there are slots: the engine says nothing.
-
-        A job gives a task only so long to run, and must not count the time in a queue.
-        """
-        with self._lock:
-            self._waiting.append(future)
-        future.add_done_callback(functools.partial(_move_up_after, weakref.ref(self)))
-        self._move_up()
-
-    def _move_up(self, ended: TaskFuture | None = None) -> None:
-        slots = self.slots
-        with self._lock:
-            self._running.discard(ended)
-            while self._waiting and (slots is None or len(self._running) < slots):
-                future = self._waiting.popleft()
-                if mark_running(future):
-                    future.started = self.now()
-                    self._running.add(future)
+    def _mark_running(self, future: TaskFuture) -> bool:
+        """Note that a task has begun; tell whether it was waiting until now."""
+        if future.running() or future.done():  # else it logs that it is surprised
+            return False
+        try:
+            begun = future.set_running_or_notify_cancel()
+        except RuntimeError:  # done meanwhile
+            return False
+        if begun:
+            future.started = self.now()
+        return begun
 
     def _fail_lost(self, future: TaskFuture, reason: object) -> None:
         cause = reason if isinstance(reason, BaseException) else None
@@ -165,63 +159,15 @@ class EngineExecutor(abc.ABC):
         if settle(future, error=lost):
             logger.warning("%s", lost)
 
-    def wait(
-        self, futures: Collection[Future[Any]], timeout: float | None = None
-    ) -> set[Future[Any]]:
-        """Wait until at least one of `futures` is done.
-
-        Parameters
-        ----------
-        futures
-            Of this executor; with none, there is nothing to wait for.
-        timeout
-            Seconds to wait at most; 0 only looks, None waits for ever.
-
-        Returns
-        -------
-        set of Future
-            Those that are done; empty when the time is over.
-        """
-        return self._completions.wait(futures, timeout)
-
-    def now(self) -> float:
-        """Seconds of `time.monotonic`.
-
-        Returns
-        -------
-        float
-            The time; only differences mean anything.
-        """
-        return time.monotonic()
-
     def abandon(self, futures: Collection[Future[Any]]) -> dict[str, int]:
-        """Stop caring for `futures`: those that wait never start, those that run are let go of.
-
-        Parameters
-        ----------
-        futures
-            Done ones are passed over; the others fail with ``CancelledError`` at once.
-
-        Returns
-        -------
-        dict of str to int
-            How many were ``"killed"`` (none), ``"cancelled"`` (not known to have begun) or
-            ``"forgotten"`` (running: the slot is given back, the answer dropped).
-        """
-        counts = {"killed": 0, "cancelled": 0, "forgotten": 0}
-        dropped = {}
-        for future in futures:
-            handle = self._handles.pop(future, None)  # type: ignore[call-overload]
-            if future.done():
-                continue
-            if future.cancel():
-                counts["cancelled"] += 1
-            elif settle(future, error=abandoned()):
-                counts["forgotten"] += 1
-            if handle is not None:
-                dropped[future] = handle
-        if dropped:
-            self._let_go(dropped)  # type: ignore[arg-type]
+        """Do as every executor does, and tell the engine of all of them at once."""
+        dropped = set(futures)
+        known = [future for future in list(self._handles) if future in dropped]
+        handles = {future: self._handles.pop(future, None) for future in known}
+        counts = super().abandon(futures)
+        held = {future: handle for future, handle in handles.items() if handle is not None}
+        if held:
+            self._let_go(held)
         return counts
 
     def close(self) -> None:
@@ -230,34 +176,66 @@ class EngineExecutor(abc.ABC):
             return
         self._closed = True
         self.abandon(list(self._handles))
+        self._watch_for_workers()
+        while self._shipped:
+            self._unship(self._shipped.popitem()[1])
         self._stop()
 
-    def __enter__(self) -> Self:
-        return self
+    # Values -------------------------------------------------------------------------------
 
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
+    def _ship(self, handle: Any) -> Shipped:
+        shipped = Shipped(f"value_{secrets.token_hex(8)}")
+        self._shipped[shipped.name] = handle
+        return shipped
 
+    def _shipped_in(self, args: Sequence[tuple[Any, ...]]) -> dict[str, Any]:
+        names = {each.name for task in args for each in task if isinstance(each, Shipped)}
+        return {name: self._shipped[name] for name in names}
 
-def mark_running(future: TaskFuture) -> bool:
-    """Note that a task has begun.
+    def release(self, reference: Reference[Any]) -> None:
+        """Free what `broadcast` holds; tasks that load it later fail.
 
-    Parameters
-    ----------
-    future
-        The task's.
+        Parameters
+        ----------
+        reference
+            What `broadcast` returned.
+        """
+        if isinstance(reference, Shipped) and reference.name in self._shipped:
+            self._unship(self._shipped.pop(reference.name))
 
-    Returns
-    -------
-    bool
-        False if it has begun already, or is done.
-    """
-    if future.running() or future.done():  # else it logs that it is surprised
-        return False
-    try:
-        return future.set_running_or_notify_cancel()
-    except RuntimeError:  # done meanwhile
-        return False
+    # An engine without workers ------------------------------------------------------------
+
+    def _watch_for_workers(self) -> None:
+        """Count the time that tasks wait for a first worker, or stop to count."""
+        alone = bool(self._handles) and not self._closed and not self._has_workers()
+        with self._lock:
+            if alone == (self._alarm is not None):
+                return
+            if self._alarm is not None:
+                self._alarm.cancel()
+                self._alarm = None
+                return
+            self._alarm = threading.Timer(self._patience, self._give_up)
+            self._alarm.daemon = True
+            self._alarm.start()
+        logger.warning(
+            "%s has no worker that could run a task; tasks fail when none comes within %g s.",
+            self._engine,
+            self._patience,
+        )
+
+    def _give_up(self) -> None:
+        with self._lock:
+            self._alarm = None
+        if self._closed or self._has_workers():
+            return
+        handles = dict(self._handles)
+        for future in handles:
+            settle(
+                future,
+                error=WorkerLostError(f"{self._engine} had no worker for {self._patience:g} s."),
+            )
+        self._let_go(handles)
 
 
 def _forget(executor: weakref.ref[EngineExecutor], future: TaskFuture) -> None:
@@ -265,35 +243,13 @@ def _forget(executor: weakref.ref[EngineExecutor], future: TaskFuture) -> None:
         alive._done(future)
 
 
-def _move_up_after(executor: weakref.ref[EngineExecutor], future: TaskFuture) -> None:
-    if (alive := executor()) is not None:
-        alive._move_up(future)
-
-
-def name_mismatch(
-    engine: str, here: Mapping[str, str], workers: Iterable[Mapping[str, str | None]]
-) -> None:
-    """Log one line if a worker has something in another version than the driver.
-
-    Parameters
-    ----------
-    engine
-        What the workers belong to.
-    here
-        Versions of the driver, by name of package.
-    workers
-        The same of each worker; None where it is not installed.
-    """
-    for there in workers:
-        differing = [
-            f"{name} {there.get(name) or 'missing'} (here {version})"
-            for name, version in here.items()
-            if there.get(name) != version
-        ]
-        if differing:
-            logger.warning(
-                "%s: a worker has %s; tasks may fail. Install the same versions there.",
-                engine,
-                ", ".join(differing),
-            )
-            return
+def _warn_of_versions(engine: str, probe: Future[Any]) -> None:
+    if probe.cancelled() or isinstance(probe.exception(), CancelledError | WorkerLostError):
+        return
+    error = probe.exception()
+    if error is None:
+        warn_of_other_versions(engine, [probe.result()])
+    else:
+        logger.warning(
+            "%s: a worker cannot run tasks of sooner, so all may fail: %r", engine, error
+        )

@@ -21,7 +21,7 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
-def complete(future: TaskFuture, frame: bytearray) -> None:
+def complete(future: TaskFuture, frame: bytes | bytearray) -> None:
     """End a future with the result or exception that its worker sent.
 
     Parameters

@@ -3,21 +3,22 @@
 from __future__ import annotations
 
 import contextlib
+import itertools
+import math
 import pickle
 import secrets
 import threading
-from collections import OrderedDict
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
-from sooner.executors._bounded import Shipped
+from sooner.executors._bounded import TASK_TIMEOUT
 from sooner.executors._completions import settle
-from sooner.executors._engine import EngineExecutor, mark_running, name_mismatch
+from sooner.executors._engine import EngineExecutor
 from sooner.executors._wire import dumps
-from sooner.executors.references import ObjectReference, inline
+from sooner.executors.references import inline
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import lithops
     from lithops.future import ResponseFuture
@@ -28,12 +29,11 @@ if TYPE_CHECKING:
 
 __all__ = ["LithopsExecutor"]
 
-_SMALL = 1 << 12  # bytes; Lithops sends 8 KiB with a call, and 4 MiB with all of a map at most
-_FIRST_LOOK, _LAST_LOOK = 0.01, 0.5  # seconds between two looks: doubled while nothing comes
-_DOWNLOADS = 8  # at the same time
-_COMPARED = ("sooner", "numpy", "cloudpickle")
+_TEMPORARY = "lithops.jobs/tmp"  # where Lithops' own temporary objects are, and are cleaned up
 
-_kept: OrderedDict[str, Any] = OrderedDict()  # in a worker: values of this round and the last one
+_SMALL = 1 << 12  # bytes; Lithops sends 8 KiB with a call, and 4 MiB with all of a map at most
+_FIRST_LOOK, _LAST_LOOK = 0.01, 0.1  # seconds between two looks: doubled while nothing comes
+_DOWNLOADS = 8  # at the same time
 
 
 class LithopsExecutor(EngineExecutor):
@@ -55,6 +55,8 @@ class LithopsExecutor(EngineExecutor):
         functions run.
     """
 
+    _engine = "Lithops"
+
     def __init__(
         self,
         function_executor: lithops.FunctionExecutor,
@@ -62,37 +64,39 @@ class LithopsExecutor(EngineExecutor):
         task_timeout: float | None = None,
         include_modules: Sequence[str] | None = None,
     ) -> None:
-        super().__init__(3600.0 if task_timeout is None else task_timeout)
+        super().__init__(
+            function_executor.executor_id,
+            task_timeout=TASK_TIMEOUT if task_timeout is None else task_timeout,
+        )
         self._timeout = None if task_timeout is None else max(1, round(task_timeout))
         self._functions = function_executor
         self._modules = None if include_modules is None else list(include_modules)
-        self._shipped: dict[str, CloudObject] = {}
         self._arguments: dict[str, list[CloudObject]] = {}  # of a map, by its key
         self._thread: threading.Thread | None = None
-        self._something_ended = threading.Event()
-        self._compared = False
+        self._stopped = threading.Event()
 
     def __repr__(self) -> str:
         return f"LithopsExecutor(backend={self._functions.backend!r})"
 
     @property
     def slots(self) -> int | None:
-        """Calls that Lithops runs at the same time; None if its configuration does not say."""
+        """Calls that Lithops runs at the same time; None if its configuration does not say.
+
+        None on localhost, version 1: what is submitted later waits for all that was before.
+        """
         config = self._functions.config.get(self._functions.backend, {})
-        here = self._functions.backend == "localhost"
-        found = config.get("worker_processes" if here else "max_workers")
+        key = "worker_processes" if self._functions.backend == "localhost" else "max_workers"
+        found = config.get(key) if config.get("version") != 1 else None
         return int(found) if found else None
 
-    def _start(
+    def _start_tasks(
         self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
     ) -> None:
-        names = {a.name for each in args for a in each if isinstance(a, Shipped)}
-        stored = {name: self._shipped[name] for name in names}
         large: list[CloudObject] = []
         handles = self._functions.map(
-            _run,
+            _caller_of(dumps(fn)),
             [(self._sendable(dumps(each), large),) for each in args],
-            extra_args=(dumps(fn), stored, not self._compared),
+            extra_args=(self._shipped_in(args),),
             include_modules=self._modules,
             timeout=self._timeout,
         )
@@ -109,8 +113,13 @@ class LithopsExecutor(EngineExecutor):
     def _sendable(self, packed: bytes, large: list[CloudObject]) -> bytes | CloudObject:
         if len(packed) <= _SMALL:
             return packed
-        large.append(self._functions.storage.put_cloudobject(packed))
+        large.append(self._put(packed))
         return large[-1]
+
+    def _put(self, content: bytes) -> CloudObject:
+        # Names that Lithops gives are numbers, which begin anew in each program.
+        name = f"{_TEMPORARY}/{self._prefix}-{secrets.token_hex(8)}"
+        return self._functions.storage.put_cloudobject(content, key=name)
 
     def _look_for_answers(self) -> None:
         pause = _FIRST_LOOK
@@ -123,11 +132,13 @@ class LithopsExecutor(EngineExecutor):
                         return
                 ended = {f: h for f, h in handles.items() if h.ready or h.success or h.done}
                 list(pool.map(self._pass_outcome, ended, ended.values()))
-                for future, handle in handles.items():
-                    if handle.running and mark_running(future):
-                        future.started = self.now()
+                self._forget_calls(ended.values())
+                self._end_maps(ended.values())
+                for place, (future, handle) in enumerate(handles.items()):
+                    if handle.running or place < self._begin_at_once:
+                        self._mark_running(future)
                 pause = _FIRST_LOOK if ended else min(2 * pause, _LAST_LOOK)
-                self._something_ended.wait(pause)
+                self._stopped.wait(pause)
 
     def _pass_outcome(self, future: TaskFuture, handle: ResponseFuture) -> None:
         try:
@@ -138,53 +149,47 @@ class LithopsExecutor(EngineExecutor):
         except Exception as error:  # storage, or the result cannot be unpickled
             settle(future, error=error)
             return
-        if handle.error:
-            raised = handle._exception[1]
-            if handle._handler_exception:  # the process, memory, time-out
-                self._fail_lost(future, raised)
-            else:
-                settle(future, error=raised)
-            return
-        versions, value = answer
-        handle._call_output = None  # Lithops keeps its futures for good
-        if versions is not None and not self._compared:
-            self._compared = True
-            here = {name: version for name, version in _versions().items() if version}
-            name_mismatch("Lithops", here, [versions])
-        settle(future, value)
-
-    def _done(self, future: TaskFuture) -> None:
-        handle = self._handles.get(future)
-        super()._done(future)
-        if handle is not None:
-            self._end_map_of(handle)
+        if not handle.error:
+            handle._call_output = None  # Lithops keeps its futures for good
+            settle(future, answer[0])
+        elif handle._handler_exception:  # the process, memory, time-out
+            self._fail_lost(future, handle._exception[1])
+        else:
+            settle(future, error=handle._exception[1])
 
     def _let_go(self, handles: Mapping[TaskFuture, Any]) -> None:
-        with contextlib.suppress(Exception):  # nothing polls for them any more
-            self._functions.job_monitor.remove(list(handles.values()))
-        for handle in {handle.job_key: handle for handle in handles.values()}.values():
-            self._end_map_of(handle, unfinished=True)
+        self._forget_calls(handles.values())
+        for handle in self._end_maps(handles.values()):
+            with contextlib.suppress(Exception):
+                self._functions.invoker.discard_pending({handle.job_key}, {handle.job_id})
+                if self._functions.backend == "localhost":  # kills the process of this map
+                    self._functions.compute_handler.clear({handle.job_key}, TimeoutError())
 
-    def _end_map_of(self, handle: ResponseFuture, *, unfinished: bool = False) -> None:
-        """Free what a map holds when none of its calls is wanted any more."""
-        key = handle.job_key
-        if any(each.job_key == key for each in list(self._handles.values())):
-            return
-        for stored in self._arguments.pop(key, ()):
-            self._delete(stored)
-        if not unfinished:
-            return
+    def _forget_calls(self, handles: Iterable[ResponseFuture]) -> None:
+        """Have nothing poll for calls any more; Lithops would, for as long as it lives."""
         with contextlib.suppress(Exception):
-            self._functions.invoker.discard_pending({key}, {handle.job_id})
-            if self._functions.backend == "localhost":  # kills the process of this map
-                self._functions.compute_handler.clear({key}, exception=TimeoutError())
+            self._functions.job_monitor.remove(list(handles))
 
-    def _delete(self, stored: CloudObject) -> None:
-        with contextlib.suppress(Exception):
-            self._functions.storage.delete_cloudobject(stored)
+    @property
+    def _begin_at_once(self) -> float:
+        """How many of the oldest calls are taken for running whatever Lithops says.
+
+        A function that dies on its first line is never seen running, and would be waited for.
+        """
+        if self._functions.backend == "localhost":  # they queue
+            return 0
+        return math.inf if self.slots is None else self.slots
+
+    def _end_maps(self, handles: Iterable[ResponseFuture]) -> list[ResponseFuture]:
+        """Free what maps hold of which no call is wanted any more; give one call of each."""
+        wanted = {handle.job_key for handle in list(self._handles.values())}
+        over = {handle.job_key: handle for handle in handles if handle.job_key not in wanted}
+        for stored in itertools.chain(*(self._arguments.pop(key, ()) for key in over)):
+            self._unship(stored)
+        return list(over.values())
 
     def broadcast(self, value: Any) -> Reference[Any]:
-        """Write `value` into Lithops' storage, from which each worker process reads it once.
+        """Write `value` into Lithops' storage, from which each call reads it.
 
         Parameters
         ----------
@@ -199,58 +204,35 @@ class LithopsExecutor(EngineExecutor):
         reference = inline(value)
         if len(reference.packed) <= _SMALL:
             return reference
-        shipped = Shipped(secrets.token_hex(8))
-        stored = self._functions.storage.put_cloudobject(pickle.dumps(reference, 5))
-        self._shipped[shipped.name] = stored
-        return shipped
+        return self._ship(self._put(pickle.dumps(reference, 5)))
 
-    def release(self, reference: Reference[Any]) -> None:
-        """Delete what `broadcast` wrote; tasks that load it later fail.
-
-        Parameters
-        ----------
-        reference
-            What `broadcast` returned.
-        """
-        if isinstance(reference, Shipped):
-            stored = self._shipped.pop(reference.name, None)
-            if stored is not None:
-                self._delete(stored)
+    def _unship(self, held: CloudObject) -> None:
+        with contextlib.suppress(Exception):
+            self._functions.storage.delete_cloudobject(held)
 
     def _stop(self) -> None:
-        self._something_ended.set()
-        while self._shipped:
-            self._delete(self._shipped.popitem()[1])
+        self._stopped.set()
 
 
-def _versions() -> dict[str, str | None]:
-    from importlib import metadata  # slow, and each call may be a new process
+def _caller_of(packed_fn: bytes) -> Callable[..., tuple[Any]]:
+    """Make what each call runs; by value, since importing sooner takes longer than a small task."""
 
-    found: dict[str, str | None] = dict.fromkeys(_COMPARED)
-    for name in _COMPARED:
-        with contextlib.suppress(metadata.PackageNotFoundError):
-            found[name] = metadata.version(name)
-    return found
+    def call(
+        packed: bytes | CloudObject, stored: Mapping[str, CloudObject], storage: lithops.Storage
+    ) -> tuple[Any]:  # the storage is passed by Lithops, because of its name
+        import pickle
 
+        content = packed if isinstance(packed, bytes) else storage.get_cloudobject(packed)
+        args = pickle.loads(content)
+        if stored:
+            from sooner.executors._bounded import Shipped
 
-def _run(
-    args: bytes | CloudObject,
-    packed_fn: bytes,
-    stored: Mapping[str, CloudObject],
-    tell_versions: bool,
-    storage: lithops.Storage,
-) -> tuple[dict[str, str | None] | None, Any]:
-    """What workers run; Lithops passes the storage by the argument's name."""
-    packed = args if isinstance(args, bytes) else storage.get_cloudobject(args)
-    values = []
-    for each in pickle.loads(packed):
-        if not isinstance(each, Shipped):
-            values.append(each)
-            continue
-        if each.name not in _kept:
-            content = storage.get_cloudobject(stored[each.name])
-            _kept[each.name] = pickle.loads(content).load()
-            while len(_kept) > 2:
-                _kept.popitem(last=False)
-        values.append(ObjectReference(_kept[each.name]))
-    return _versions() if tell_versions else None, pickle.loads(packed_fn)(*values)
+            args = [
+                pickle.loads(storage.get_cloudobject(stored[each.name]))
+                if isinstance(each, Shipped)
+                else each
+                for each in args
+            ]
+        return (pickle.loads(packed_fn)(*args),)  # futures in a tuple are not waited for
+
+    return call

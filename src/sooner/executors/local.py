@@ -6,14 +6,13 @@ import itertools
 import os
 import sys
 import threading
-import time
 import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from sooner import _checks
 from sooner._machine import usable_cores
-from sooner.executors._completions import Completions, abandoned, describe_tasks, settle
+from sooner.executors._task_executor import TaskExecutor
 from sooner.executors._wire import dumps
 from sooner.executors.base import Capabilities
 from sooner.executors.references import SharedValues
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["LocalExecutor", "usable_cores"]
 
 
-class LocalExecutor:
+class LocalExecutor(TaskExecutor):
     """Tasks in worker processes of this machine, each of which may die or be killed alone.
 
     A killed, crashed or out-of-memory worker fails its own task with `WorkerLostError`, is logged
@@ -59,6 +58,7 @@ class LocalExecutor:
     """
 
     def __init__(self, max_workers: int | None = None) -> None:
+        super().__init__()
         if not hasattr(os, "fork"):
             raise RuntimeError(
                 "LocalExecutor needs a system that can fork processes, and this one cannot. "
@@ -69,8 +69,6 @@ class LocalExecutor:
         self._max_workers = _checks.integer(max_workers, "max_workers", at_least=1)
         self._pid = os.getpid()
         self._lock = threading.Lock()
-        self._closed = False
-        self._completions = Completions()
         self._values = SharedValues()
         self._calls = itertools.count()
         self._preloaded: set[str] = set()
@@ -91,57 +89,17 @@ class LocalExecutor:
         """It can kill a task, and a dying worker costs its own task only."""
         return Capabilities(can_kill=True, survives_lost_worker=True, shares_memory=False)
 
-    def submit_many(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[tuple[Any, ...]],
-        *,
-        descriptions: Sequence[str] | None = None,
-    ) -> list[TaskFuture]:
-        """Start ``fn(*a)`` for each tuple a of `args`, in this order as workers become free.
-
-        Parameters
-        ----------
-        fn
-            What to run; pickled once, and sent once to each worker.
-        args
-            One tuple of arguments per task, pickled at once: later changes are not seen.
-        descriptions
-            What messages call each task; by default its place and the function's name.
-
-        Returns
-        -------
-        list of TaskFuture
-            In the order of `args`.
-
-        Raises
-        ------
-        TypeError
-            If the function or an argument cannot be pickled; then no task is started.
-        RuntimeError
-            If the executor is closed, broken, or belongs to a process that this one was forked
-            from.
-        """
-        self._check_usable()
-        names = describe_tasks(fn, len(args), descriptions)
-        packed_fn = _pickled(fn, "fn")
-        packed_args = [_pickled(tuple(a), f"args[{i}]") for i, a in enumerate(args)]
-        return self._start(fn, packed_fn, packed_args, names)
-
     def _start(
-        self,
-        fn: Callable[..., Any],
-        packed_fn: bytes,
-        packed_args: Sequence[bytes],
-        names: Sequence[str],
-    ) -> list[TaskFuture]:
+        self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
+    ) -> None:
         from sooner.executors._supervisor import Call, Task
 
         path = [
             entry if Path(entry).is_absolute() else str(Path.cwd() / entry) for entry in sys.path
         ]
+        packed_fn = _pickled(fn, "fn")
+        packed_args = [_pickled(tuple(a), f"args[{i}]") for i, a in enumerate(args)]
         call = Call(next(self._calls), dumps((path, packed_fn)), self)
-        futures = [self._completions.new_future(name) for name in names]
         supervisor = self._supervisor()
         module = str(getattr(fn, "__module__", None))
         if module.startswith("sooner.") and module not in self._preloaded:
@@ -151,7 +109,6 @@ class LocalExecutor:
             supervisor.preload(module)
         tasks = zip(packed_args, futures, strict=True)
         supervisor.submit([Task(call, packed, future) for packed, future in tasks])
-        return futures
 
     def _supervisor(self) -> Supervisor:
         with self._lock:
@@ -168,39 +125,9 @@ class LocalExecutor:
                 "an executor must be used in the process that made it, and this one was forked "
                 "from it. Make a new executor here."
             )
-        if self._closed:
-            raise RuntimeError("the executor must be open, and it was closed. Make a new one.")
+        super()._check_usable()
         if self._supervisors and self._supervisors[0].broken:
             raise RuntimeError(f"the executor is broken: {self._supervisors[0].broken}")
-
-    def wait(
-        self, futures: Collection[Future[Any]], timeout: float | None = None
-    ) -> set[Future[Any]]:
-        """Wait until at least one of `futures` is done.
-
-        Parameters
-        ----------
-        futures
-            Of this executor; with none, there is nothing to wait for.
-        timeout
-            Seconds to wait at most; 0 only looks, None waits for ever.
-
-        Returns
-        -------
-        set of Future
-            Those that are done; empty when the time is over.
-        """
-        return self._completions.wait(futures, timeout)
-
-    def now(self) -> float:
-        """Seconds of `time.monotonic`.
-
-        Returns
-        -------
-        float
-            The time; only differences mean anything.
-        """
-        return time.monotonic()
 
     def broadcast(self, value: Any) -> Reference[Any]:
         """Ship `value` once: into memory that all workers map, or with the reference if small.
@@ -228,32 +155,9 @@ class LocalExecutor:
         """
         self._values.release(reference)
 
-    def abandon(self, futures: Collection[Future[Any]]) -> dict[str, int]:
-        """Stop caring for `futures`: cancel those that wait, kill the workers of those that run.
-
-        Parameters
-        ----------
-        futures
-            Done ones are passed over; the others fail with ``CancelledError`` at once.
-
-        Returns
-        -------
-        dict of str to int
-            How many were ``"killed"``, ``"cancelled"`` (never started) or ``"forgotten"`` (none).
-        """
-        counts = {"killed": 0, "cancelled": 0, "forgotten": 0}
-        running = set()
-        for future in futures:
-            if future.done():
-                continue
-            if future.cancel():
-                counts["cancelled"] += 1
-            elif settle(future, error=abandoned()):
-                counts["killed"] += 1
-                running.add(future)
+    def _drop(self, running: Collection[Future[Any]]) -> None:
         if running and self._supervisors and os.getpid() == self._pid:
-            self._supervisors[0].kill(running)
-        return counts
+            self._supervisors[0].kill(set(running))
 
     def close(self) -> None:
         """End all workers without waiting for their tasks; a second time does nothing.
@@ -263,12 +167,6 @@ class LocalExecutor:
         with self._lock:
             self._closed = True
         self._finalizer()
-
-    def __enter__(self) -> LocalExecutor:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _stop(supervisors: list[Supervisor], values: SharedValues) -> None:

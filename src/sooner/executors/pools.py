@@ -7,20 +7,20 @@ import inspect
 import logging
 import sys
 import threading
-import time
 from concurrent.futures import BrokenExecutor, Future
 from concurrent.futures import Executor as Pool
 from typing import TYPE_CHECKING, Any
 
 from sooner import _checks
 from sooner.errors import WorkerLostError
-from sooner.executors._completions import Completions, abandoned, describe_tasks, settle
+from sooner.executors._completions import settle
+from sooner.executors._task_executor import TaskExecutor
 from sooner.executors.base import Capabilities
 from sooner.executors.references import ObjectReference, SharedValues, inline
 from sooner.executors.worker import run_bounded
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Sequence
+    from collections.abc import Callable, Sequence
 
     from sooner.executors._completions import TaskFuture
     from sooner.executors.base import Reference
@@ -30,7 +30,7 @@ __all__ = ["PoolExecutor"]
 logger = logging.getLogger(__name__)
 
 
-class PoolExecutor:
+class PoolExecutor(TaskExecutor):
     """Tasks in a `concurrent.futures.Executor`: threads, processes, or another library's pool.
 
     Such a pool cannot end a running task, so an abandoned one keeps its slot until it returns;
@@ -64,6 +64,7 @@ class PoolExecutor:
     def __init__(
         self, pool: Pool | Callable[[], Pool], *, task_timeout: float | None = None
     ) -> None:
+        super().__init__()
         self._task_timeout = (
             None if task_timeout is None else _checks.positive(task_timeout, "task_timeout")
         )
@@ -72,10 +73,9 @@ class PoolExecutor:
         threads, processes = _kinds(self._pool)
         self._shares_memory = threads
         self._values = SharedValues() if processes else None
-        self._completions = Completions()
         self._lock = threading.Lock()
         self._pending: dict[Future[Any], Future[Any]] = {}  # ours to the pool's
-        self._closed = self._told_broken = False
+        self._told_broken = False
 
     def __repr__(self) -> str:
         return f"PoolExecutor({self._pool!r})"
@@ -92,40 +92,11 @@ class PoolExecutor:
             can_kill=False, survives_lost_worker=False, shares_memory=self._shares_memory
         )
 
-    def submit_many(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[tuple[Any, ...]],
-        *,
-        descriptions: Sequence[str] | None = None,
-    ) -> list[TaskFuture]:
-        """Start ``fn(*a)`` for each tuple a of `args`.
-
-        Parameters
-        ----------
-        fn
-            What to run; the pool sends it with every task.
-        args
-            One tuple of arguments per task.
-        descriptions
-            What messages call each task; by default its place and the function's name.
-
-        Returns
-        -------
-        list of TaskFuture
-            In the order of `args`.
-
-        Raises
-        ------
-        RuntimeError
-            If the executor is closed, or the pool is shut down.
-        """
-        if self._closed:
-            raise RuntimeError("the executor must be open, and it was closed. Make a new one.")
-        names = describe_tasks(fn, len(args), descriptions)
+    def _start(
+        self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
+    ) -> None:
         if self._task_timeout is not None:
             fn = functools.partial(run_bounded, self._task_timeout, fn)
-        futures = [self._completions.new_future(name) for name in names]
         for future, arguments in zip(futures, args, strict=True):
             try:
                 inner = self._submit(fn, arguments)
@@ -136,7 +107,6 @@ class PoolExecutor:
             future.running = inner.running  # type: ignore[method-assign]  # only the pool knows
             future.add_done_callback(self._forget)
             inner.add_done_callback(functools.partial(self._pass_outcome, future))
-        return futures
 
     def _submit(self, fn: Callable[..., Any], arguments: tuple[Any, ...]) -> Future[Any]:
         pool = self._pool
@@ -181,35 +151,6 @@ class PoolExecutor:
                 "more; give as_executor a function that makes the pool, or use LocalExecutor."
             )
 
-    def wait(
-        self, futures: Collection[Future[Any]], timeout: float | None = None
-    ) -> set[Future[Any]]:
-        """Wait until at least one of `futures` is done.
-
-        Parameters
-        ----------
-        futures
-            Of this executor; with none, there is nothing to wait for.
-        timeout
-            Seconds to wait at most; 0 only looks, None waits for ever.
-
-        Returns
-        -------
-        set of Future
-            Those that are done; empty when the time is over.
-        """
-        return self._completions.wait(futures, timeout)
-
-    def now(self) -> float:
-        """Seconds of `time.monotonic`.
-
-        Returns
-        -------
-        float
-            The time; only differences mean anything.
-        """
-        return time.monotonic()
-
     def broadcast(self, value: Any) -> Reference[Any]:
         """Ship `value` once, as far as the pool is known to allow it.
 
@@ -241,30 +182,9 @@ class PoolExecutor:
         if self._values is not None:
             self._values.release(reference)
 
-    def abandon(self, futures: Collection[Future[Any]]) -> dict[str, int]:
-        """Stop caring for `futures`: cancel those that wait, forget those that run.
-
-        Parameters
-        ----------
-        futures
-            Done ones are passed over; the others fail with ``CancelledError`` at once.
-
-        Returns
-        -------
-        dict of str to int
-            How many were ``"killed"`` (none), ``"cancelled"`` (never started) or ``"forgotten"``
-            (still running; the answer will be dropped).
-        """
-        counts = {"killed": 0, "cancelled": 0, "forgotten": 0}
-        for future in futures:
-            inner = self._pending.get(future)
-            if inner is None:
-                continue
-            if _try_cancel(inner):  # and _pass_outcome has cancelled ours
-                counts["cancelled"] += 1
-            elif settle(future, error=abandoned()):
-                counts["forgotten"] += 1
-        return counts
+    def _cancel(self, future: Future[Any]) -> bool:
+        inner = self._pending.get(future)
+        return inner is not None and _try_cancel(inner)  # then _pass_outcome cancels ours
 
     def close(self) -> None:
         """Abandon all tasks, and shut the pool down if it was made here; waits for nothing."""
@@ -274,12 +194,6 @@ class PoolExecutor:
             _shut_down(self._pool)
         if self._values is not None:
             self._values.close()
-
-    def __enter__(self) -> PoolExecutor:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 def _make(factory: Callable[[], Pool]) -> Pool:

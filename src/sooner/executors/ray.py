@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import functools
-import itertools
 import pickle
-import secrets
 import signal
 import threading
-from importlib.metadata import version
+import weakref
+from collections import deque
 from typing import TYPE_CHECKING, Any
 
 from sooner import _checks
 from sooner.errors import MissingExtraError
-from sooner.executors._bounded import TASK_TIMEOUT, Shipped, run_packed
+from sooner.executors._bounded import TASK_TIMEOUT, run_packed
 from sooner.executors._completions import settle
-from sooner.executors._engine import EngineExecutor, name_mismatch
-from sooner.executors._outcomes import RemoteTraceback
+from sooner.executors._engine import PATIENCE, EngineExecutor
+from sooner.executors._outcomes import complete
 from sooner.executors._wire import dumps
 
 try:
@@ -34,10 +33,8 @@ if TYPE_CHECKING:
 
 __all__ = ["RayExecutor"]
 
-_leaving: list[tuple[ray.ObjectRef[Any], Future[Any]]] = []  # let go of, and still there
+_leaving: dict[str, list[tuple[ray.ObjectRef[Any], Future[Any]]]] = {}  # let go of, still there
 _leaving_lock = threading.Lock()
-
-_COMPARED = ("sooner", "numpy", "cloudpickle")
 
 
 class RayExecutor(EngineExecutor):
@@ -53,6 +50,8 @@ class RayExecutor(EngineExecutor):
         What Ray reserves for each task; it may be a fraction.
     task_timeout
         Seconds after which a task gives its slot back by itself.
+    patience
+        Seconds without a node for a task after which tasks fail instead of waiting for one.
 
     Raises
     ------
@@ -70,19 +69,26 @@ class RayExecutor(EngineExecutor):
     [8, 16]
     """
 
-    def __init__(self, *, num_cpus: float = 1.0, task_timeout: float = TASK_TIMEOUT) -> None:
-        super().__init__(task_timeout)
+    _engine = "Ray"
+
+    def __init__(
+        self,
+        *,
+        num_cpus: float = 1.0,
+        task_timeout: float = TASK_TIMEOUT,
+        patience: float = PATIENCE,
+    ) -> None:
         self._num_cpus = _checks.positive(num_cpus, "num_cpus")
         if not ray.is_initialized():
             raise RuntimeError(
                 "Ray must be initialized before an executor is made of it. Call ray.init() first."
             )
-        self._id = secrets.token_hex(6)
-        self._ordinals = itertools.count()
-        self._shipped: dict[str, ray.ObjectRef[Any]] = {}
+        cluster = ray.get_runtime_context().get_node_id()
+        super().__init__(cluster, task_timeout=task_timeout, patience=patience)
         self._run = ray.remote(num_cpus=self._num_cpus, max_retries=0)(_run)
         self._slots: int | None = None
-        self._compared = False
+        self._waiting: deque[TaskFuture] = deque()  # assumed not to have begun, the oldest first
+        self._running: set[Future[Any]] = set()  # assumed to
 
     def __repr__(self) -> str:
         return f"RayExecutor(num_cpus={self._num_cpus:g})"
@@ -93,36 +99,56 @@ class RayExecutor(EngineExecutor):
         return self._slots or self._count_slots()
 
     def _count_slots(self) -> int | None:
-        self._slots = int(ray.cluster_resources().get("CPU", 0.0) / self._num_cpus) or None
+        # Not from the sum: a task runs on one node.
+        cpus = [node["Resources"].get("CPU", 0.0) for node in ray.nodes() if node["Alive"]]
+        self._slots = sum(int(each / self._num_cpus) for each in cpus) or None
         return self._slots
 
-    def _start(
+    def _has_workers(self) -> bool:
+        return not ray.is_initialized() or self.slots is not None
+
+    def _start_tasks(
         self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
     ) -> None:
         self._count_slots()  # the cluster may have grown
-        self._compare_versions()
         self._let_go({})
         packed_fn = dumps(fn)
-        for future, arguments in zip(futures, args, strict=True):
-            names = [each.name for each in arguments if isinstance(each, Shipped)]
-            task = (self._id, next(self._ordinals))
+        for name, future, arguments in zip(self._new_names(len(args)), futures, args, strict=True):
+            values = self._shipped_in([arguments])
             # One argument: Ray serializes each on its own.
-            payload = pickle.dumps((task, self._task_timeout, packed_fn, dumps(arguments), names))
-            handle = self._run.remote(payload, *(self._shipped[name] for name in names))
+            task = name, self._task_timeout, packed_fn, dumps(arguments), list(values)
+            payload = pickle.dumps(task)
+            handle = self._run.remote(payload, *values.values())
             outcome = handle.future()
             self._hold(future, (handle, outcome))
             self._assume_running(future)
             outcome.add_done_callback(functools.partial(self._pass_outcome, future))
 
+    def _assume_running(self, future: TaskFuture) -> None:
+        """Take the oldest tasks for running, as many as there are slots: Ray does not say.
+
+        A job gives a task only so long to run, and must not count the time in a queue.
+        """
+        with self._lock:
+            self._waiting.append(future)
+        future.add_done_callback(functools.partial(_move_up_after, weakref.ref(self)))
+        self._move_up()
+
+    def _move_up(self, ended: Future[Any] | None = None) -> None:
+        slots = self._slots
+        with self._lock:
+            self._running.discard(ended)
+            while self._waiting and (slots is None or len(self._running) < slots):
+                future = self._waiting.popleft()
+                if self._mark_running(future):
+                    self._running.add(future)
+
     def _pass_outcome(self, future: TaskFuture, inner: Future[Any]) -> None:
         error = inner.exception()
         if error is None:
-            settle(future, inner.result())
-        elif isinstance(error, ray.exceptions.RayTaskError):
-            cause = error.cause if isinstance(error.cause, Exception) else error
-            if cause is not error:
-                cause.__cause__ = RemoteTraceback(str(error))
-            settle(future, error=cause)
+            complete(future, inner.result())
+        elif isinstance(error, ray.exceptions.RayTaskError):  # it did not come as far as the task
+            settle(future, error=error)
         elif isinstance(error, ray.exceptions.RayError):  # the worker, its node, its memory
             self._fail_lost(future, error)
         else:  # the result could not be unpickled
@@ -132,35 +158,13 @@ class RayExecutor(EngineExecutor):
         # One cancellation in some hundred goes astray, so those before are repeated as well; by no
         # thread of ours, since a call into Ray while it is shut down ends the process.
         with _leaving_lock:
-            _leaving[:] = [each for each in _leaving if not each[1].done()]
-            _leaving.extend(handles.values())
-            leaving = list(_leaving)
+            before = _leaving.get(self._cluster_name, [])
+            _leaving.clear()  # another cluster's end with it
+            leaving = [*handles.values(), *(each for each in before if not each[1].done())]
+            _leaving[self._cluster_name] = leaving
         for handle, _ in leaving:
             with contextlib.suppress(Exception):  # Ray was shut down
                 ray.cancel(handle, force=False, recursive=False)
-
-    def _compare_versions(self) -> None:
-        if self._compared:
-            return
-        self._compared = True
-
-        def find(names: Sequence[str]) -> dict[str, str | None]:  # travels by value
-            from importlib import metadata
-
-            found: dict[str, str | None] = dict.fromkeys(names)
-            for name in names:
-                try:
-                    found[name] = metadata.version(name)
-                except metadata.PackageNotFoundError:
-                    continue
-            return found
-
-        def tell(inner: Future[dict[str, str | None]]) -> None:
-            if inner.exception() is None:
-                name_mismatch("Ray", {name: version(name) for name in _COMPARED}, [inner.result()])
-
-        probe = ray.remote(num_cpus=0, max_retries=0)(find).remote(_COMPARED)
-        probe.future().add_done_callback(tell)
 
     def broadcast(self, value: Any) -> Reference[Any]:
         """Put `value` into Ray's object store, from which tasks read it without a copy.
@@ -175,26 +179,21 @@ class RayExecutor(EngineExecutor):
         Reference
             To pass as an argument of tasks; loaded arrays are read-only.
         """
-        shipped = Shipped(secrets.token_hex(8))
-        self._shipped[shipped.name] = ray.put(value)
-        return shipped
+        return self._ship(ray.put(value))
 
-    def release(self, reference: Reference[Any]) -> None:
-        """Have Ray free what `broadcast` holds, once no task uses it.
-
-        Parameters
-        ----------
-        reference
-            What `broadcast` returned.
-        """
-        if isinstance(reference, Shipped):
-            self._shipped.pop(reference.name, None)
+    def _unship(self, held: ray.ObjectRef[Any]) -> None:
+        """Do nothing: Ray frees what is not referred to any more."""
 
     def _stop(self) -> None:
-        self._shipped.clear()
+        self._waiting.clear()
 
 
-def _run(payload: bytes, *values: Any) -> Any:
+def _move_up_after(executor: weakref.ref[RayExecutor], future: Future[Any]) -> None:
+    if (alive := executor()) is not None:
+        alive._move_up(future)
+
+
+def _run(payload: bytes, *values: Any) -> bytearray:
     """What workers run; Ray has put the values in the place of their references."""
     task, timeout, packed_fn, packed_args, names = pickle.loads(payload)
     named = dict(zip(names, values, strict=True))

@@ -13,13 +13,8 @@ import numpy as np
 
 from sooner import _checks
 from sooner.errors import WorkerLostError
-from sooner.executors._completions import (
-    TaskFuture,
-    abandoned,
-    completed,
-    describe_tasks,
-    settle,
-)
+from sooner.executors._completions import TaskFuture, completed, settle
+from sooner.executors._task_executor import TaskExecutor
 from sooner.executors.base import Capabilities
 from sooner.executors.references import ObjectReference
 
@@ -45,7 +40,7 @@ class _Task:
     future: TaskFuture = field(compare=False)
 
 
-class VirtualExecutor:
+class VirtualExecutor(TaskExecutor):
     """Tasks that take virtual time, for tests and simulations: no process, no thread, no sleep.
 
     Each task has a run time, drawn or given.  `wait` moves the clock to the next completion, and
@@ -92,6 +87,7 @@ class VirtualExecutor:
         lost: Collection[int] | Callable[[int, int], bool] = (),
         rng: RNGLike = 0,
     ) -> None:
+        super().__init__()
         self._slots = None if slots is None else _checks.integer(slots, "slots", at_least=1)
         self._draw = _drawer(run_times, np.random.default_rng(rng))
         self._is_lost = lost if callable(lost) else lambda ordinal, _: ordinal in lost
@@ -101,7 +97,6 @@ class VirtualExecutor:
         self._running: list[_Task] = []  # a heap, the next to finish first
         self._stuck: set[Future[Any]] = set()  # those that never return
         self._n_busy = 0
-        self._closed = False
 
     def __repr__(self) -> str:
         return f"VirtualExecutor(slots={self._slots}, now={self._now:g})"
@@ -116,51 +111,22 @@ class VirtualExecutor:
         """It can kill a task, loses one at a time, and tasks run in this process."""
         return Capabilities(can_kill=True, survives_lost_worker=True, shares_memory=True)
 
-    def submit_many(
-        self,
-        fn: Callable[..., Any],
-        args: Sequence[tuple[Any, ...]],
-        *,
-        descriptions: Sequence[str] | None = None,
-    ) -> list[TaskFuture]:
-        """Start ``fn(*a)`` for each tuple a of `args`, as slots are free.
+    def _new_future(self, description: str) -> TaskFuture:
+        return _VirtualFuture(self, description)
 
-        Parameters
-        ----------
-        fn
-            What to run, at the task's virtual completion.
-        args
-            One tuple of arguments per task.
-        descriptions
-            What messages call each task; by default its place and the function's name.
-
-        Returns
-        -------
-        list of TaskFuture
-            In the order of `args`.
-
-        Raises
-        ------
-        RuntimeError
-            If the executor is closed.
-        ValueError
-            If a run time is negative or NaN.
-        """
-        if self._closed:
-            raise RuntimeError("the executor must be open, and it was closed. Make a new one.")
-        names = describe_tasks(fn, len(args), descriptions)
+    def _start(
+        self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
+    ) -> None:
         first, attempt = self._n_submitted, self._n_calls
         run_times = self._draw(first, len(args), attempt)
         if not (run_times >= 0).all():  # also for NaN
             raise ValueError(f"run times must not be negative, got {run_times}.")
         self._n_submitted += len(args)
         self._n_calls += 1
-        futures = [_VirtualFuture(self, name) for name in names]
         for i, (future, run_time) in enumerate(zip(futures, run_times.tolist(), strict=True)):
             lost = bool(self._is_lost(first + i, attempt))
             self._queue.append(_Task(math.inf, first + i, run_time, lost, fn, args[i], future))
         self._start_queued()
-        return list(futures)
 
     def wait(
         self, futures: Collection[Future[Any]], timeout: float | None = None
@@ -277,31 +243,10 @@ class VirtualExecutor:
             What `broadcast` returned.
         """
 
-    def abandon(self, futures: Collection[Future[Any]]) -> dict[str, int]:
-        """Stop caring for `futures`: those that run end now, those that wait never start.
-
-        Parameters
-        ----------
-        futures
-            Done ones are passed over; the others fail with ``CancelledError`` at once.
-
-        Returns
-        -------
-        dict of str to int
-            How many were ``"killed"``, ``"cancelled"`` (never started) or ``"forgotten"`` (none).
-        """
-        counts = {"killed": 0, "cancelled": 0, "forgotten": 0}
-        for future in futures:
-            if future.done():
-                continue
-            if future.cancel():
-                counts["cancelled"] += 1
-            elif settle(future, error=abandoned()):
-                counts["killed"] += 1
-                self._n_busy -= 1
-                self._stuck.discard(future)
+    def _drop(self, running: Collection[Future[Any]]) -> None:
+        self._n_busy -= len(running)
+        self._stuck.difference_update(running)
         self._start_queued()
-        return counts
 
     def close(self) -> None:
         """Abandon all tasks."""
@@ -309,12 +254,6 @@ class VirtualExecutor:
         waiting = [task.future for task in (*self._queue, *self._running)]
         self._queue.clear()
         self.abandon([*waiting, *self._stuck])
-
-    def __enter__(self) -> VirtualExecutor:
-        return self
-
-    def __exit__(self, *exc_info: object) -> None:
-        self.close()
 
 
 class _VirtualFuture(TaskFuture):

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Callable, Sequence
 
-__all__ = ["run_bounded", "serve"]
+__all__ = ["outcome_of", "run_bounded", "serve"]
 
 _SMALL = 1 << 16  # bytes; smaller chunks are joined, which saves system calls
 
@@ -54,14 +54,26 @@ def _serve(connection: socket.socket) -> None:
         except BaseException as error:
             chunks = _failure(error)
         else:
-            chunks = _run(fn, args)
+            chunks = outcome_of(fn, args)
             del args
         _flush_output()
         _send(connection, chunks)
         del chunks, packed_args  # nothing large is kept while idle
 
 
-def _run(fn: Callable[..., Any], args: tuple[Any, ...]) -> Sequence[bytes | memoryview]:
+def outcome_of(fn: Callable[..., Any], args: tuple[Any, ...]) -> Sequence[bytes | memoryview]:
+    """Run a task, and pack its result or its exception for `sooner.executors._outcomes`.
+
+    Parameters
+    ----------
+    fn, args
+        What to run.
+
+    Returns
+    -------
+    sequence of bytes-like
+        What to send, one after the other.
+    """
     try:
         result = fn(*args)
     except BaseException as error:
