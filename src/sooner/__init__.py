@@ -19,7 +19,11 @@ if TYPE_CHECKING:
         ARIKAN,
         HADAMARD,
         Kernel,
+        LTCode,
+        MDSCode,
         PolarCode,
+        PolynomialCode,
+        ProductCode,
         Replication,
         SideBySide,
         Uncoded,
@@ -35,19 +39,22 @@ if TYPE_CHECKING:
         WrongOutputError,
     )
     from sooner.executors import LocalExecutor, RayExecutor, VirtualExecutor, as_executor
-    from sooner.jobs import Estimate, Job, encode, matmat, matvec
+    from sooner.jobs import Estimate, Job, encode, matmat, matmul, matvec
     from sooner.linalg import CodedLinearOperator, gradient_descent, power_iteration
     from sooner.store import CodedMatrix, MemoryStore, open_coded
     from sooner.trace import TaskRecord, Trace
 
 _HOMES = {
-    "codes": "ARIKAN HADAMARD Kernel PolarCode Replication SideBySide Uncoded",
+    "codes": (
+        "ARIKAN HADAMARD Kernel LTCode MDSCode PolarCode PolynomialCode ProductCode Replication "
+        "SideBySide Uncoded"
+    ),
     "errors": (
         "JobStoppedError JobTimeoutError MissingAdjointError NotDecodableError SoonerError "
         "StoreFormatError TaskFailedError WrongOutputError"
     ),
     "executors": "LocalExecutor RayExecutor VirtualExecutor as_executor",
-    "jobs": "Estimate Job encode matmat matvec",
+    "jobs": "Estimate Job encode matmat matmul matvec",
     "linalg": "CodedLinearOperator gradient_descent power_iteration",
     "store": "CodedMatrix MemoryStore open_coded",
     "trace": "TaskRecord Trace",
@@ -65,11 +72,15 @@ __all__ = [
     "JobStoppedError",
     "JobTimeoutError",
     "Kernel",
+    "LTCode",
     "LocalExecutor",
+    "MDSCode",
     "MemoryStore",
     "MissingAdjointError",
     "NotDecodableError",
     "PolarCode",
+    "PolynomialCode",
+    "ProductCode",
     "RayExecutor",
     "Replication",
     "SideBySide",
@@ -88,6 +99,7 @@ __all__ = [
     "errors",
     "gradient_descent",
     "matmat",
+    "matmul",
     "matvec",
     "open_coded",
     "plots",

@@ -30,6 +30,10 @@ NEVER = math.inf
         sooner.SideBySide([sooner.PolarCode(8, 6), sooner.PolarCode(4, 3)]),
         sooner.Replication(12, 5),
         sooner.Uncoded(9),
+        sooner.MDSCode(16, 12),
+        sooner.LTCode(40, 12),
+        sooner.LTCode(24, 12, decoder="inactivation"),
+        sooner.PolarCode(20, 15, kernel=[sooner.Kernel.dct(4), sooner.Kernel.dct(5)]),
     ],
     ids=repr,
 )

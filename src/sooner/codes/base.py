@@ -21,6 +21,7 @@ __all__ = [
     "Decoder",
     "OrderedCode",
     "Plan",
+    "TwoOperandCode",
     "check_index",
     "check_shapes",
     "launch_order",
@@ -255,7 +256,7 @@ class Code(Protocol):
     def encode(
         self, blocks: Array, *, out: Array | None = None, threads: int = 1, stop: Stop = None
     ) -> Array:
-        """Coded blocks from data blocks.
+        """Outputs of the tasks from data blocks; of one operand these are its coded blocks.
 
         Parameters
         ----------
@@ -352,6 +353,22 @@ class OrderedCode(Code, Protocol):
     @property
     def launch_order(self) -> Sequence[int]:
         """All outputs, those first that together are worth most."""
+
+
+@runtime_checkable
+class TwoOperandCode(Code, Protocol):
+    """A code for A @ B: its data blocks are those of the product, its outputs those of the tasks.
+
+    ``encode`` maps blocks of the product to outputs, as for any code; but nobody has those blocks
+    before the tasks have run.  A and B are encoded, each once, by the two `factors`; task i
+    multiplies coded block ``task_operands(i)[0]`` of A by coded block ``task_operands(i)[1]`` of
+    B.  Data block ``a * factors[1].k + b`` is that of block a of rows of A and block b of columns
+    of B.
+    """
+
+    @property
+    def factors(self) -> tuple[Code, Code]:
+        """The codes, of one operand each, that blocks of A and of B are encoded by."""
 
 
 @runtime_checkable

@@ -10,6 +10,7 @@ from sooner.jobs.estimate import Estimate
 from sooner.jobs.job import Job
 from sooner.jobs.products import matmat, matvec
 from sooner.jobs.task import TaskOutput
+from sooner.jobs.two_operands import matmul
 from sooner.jobs.work import Work
 
-__all__ = ["Estimate", "Job", "TaskOutput", "Work", "encode", "matmat", "matvec"]
+__all__ = ["Estimate", "Job", "TaskOutput", "Work", "encode", "matmat", "matmul", "matvec"]

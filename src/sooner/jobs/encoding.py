@@ -43,6 +43,7 @@ def encode(
     code: Code,
     store: StoreLike = None,
     *,
+    axis: int = 0,
     adjoint: bool | Code = False,
     dtype: DTypeLike | None = None,
     max_memory: int = 1 << 28,
@@ -73,6 +74,10 @@ def encode(
     store
         A folder, made if it is not there; a URL, such as ``"s3://bucket/A"`` (needs the extra
         ``sooner[s3]``); or a `MemoryStore`; None is a new one of those.
+    axis
+        0 cuts the matrix into blocks of rows.  1 cuts it into blocks of columns, for `matmul`,
+        whose second operand it is to be: what is coded then, and what the coded matrix is, is
+        ``A.T``.
     adjoint
         Encode the transpose, too, which is what products of ``A.T`` and of the adjoint of A need
         (`CodedMatrix.T`, `CodedLinearOperator`).  Reads A once more, by columns, and writes about
@@ -151,6 +156,7 @@ def encode(
     code_of_transpose = _checked_code(code if isinstance(adjoint, bool) else adjoint)
     _checks.one_of(nonfinite, "nonfinite", ("raise", "allow"))
     _checks.one_of(where, "where", ("driver", "workers"))
+    _checks.one_of(axis, "axis", (0, 1))
     if where == "workers":
         _refuse_large_parts(code)
         _refuse_large_parts(code_of_transpose)
@@ -174,11 +180,15 @@ def encode(
     if not overwrite:
         refuse_existing(location)
     with contextlib.ExitStack() as open_writers:
-        written = _written(A, request, open_writers)
-        manifest, writers = written.manifest, [written.writer]
+        if axis:
+            written = _transpose_written(A, request, open_writers, "axis=1")
+            A = _transposed(A)
+        else:
+            written = _written(A, request, open_writers)
+        manifest, writers = replace(written.manifest, axis=axis), [written.writer]
         if adjoint is not False:
             transpose = _transpose_written(
-                A, request.for_transpose(code_of_transpose), open_writers
+                A, request.for_transpose(code_of_transpose), open_writers, "adjoint"
             )
             manifest = replace(manifest, adjoint=transpose.manifest)
             writers.append(transpose.writer)
@@ -195,16 +205,24 @@ def _written(A: Any, request: Request, open_writers: contextlib.ExitStack) -> Wr
     return encode_panels(A, request, open_writers)
 
 
-def _transpose_written(A: Any, request: Request, open_writers: contextlib.ExitStack) -> Written:
+def _transpose_written(
+    A: Any, request: Request, open_writers: contextlib.ExitStack, asked_for_by: str
+) -> Written:
     """Write all blocks of the transpose."""
     try:
-        if is_sparse(A):
-            return encode_sparse(A.T, request, open_writers)
-        return encode_panels(Panels(A).transposed(), request, open_writers)
-    except NonFiniteError as error:  # A is finite, or this would not be reached
+        return _written(_transposed(A), request, open_writers)
+    except NonFiniteError as error:
         raise NonFiniteError(
-            f"of the transpose, which adjoint encodes: {error}", row=error.column, column=error.row
+            f"of the transpose, which {asked_for_by} encodes: {error}",
+            row=error.column,
+            column=error.row,
         ) from error
+
+
+def _transposed(A: Any) -> Any:
+    if is_sparse(A):
+        return A.T
+    return (A if isinstance(A, Panels) else Panels(A)).transposed()
 
 
 def _checked_code(code: Any) -> Code:

@@ -70,6 +70,8 @@ class Manifest:
     """The objects, in the order of the coded blocks."""
     adjoint: Manifest | None = None
     """Of the transpose, whose objects are in a place inside the store; None without."""
+    axis: int = 0
+    """1 if the matrix is the transpose of the one that was encoded, by its columns."""
 
     def to_json(self) -> bytes:
         """Give the contents of ``manifest.json``.
@@ -116,6 +118,8 @@ class Manifest:
         """Give the fields as JSON has them."""
         fields = asdict(replace(self, adjoint=None))
         del fields["adjoint"]
+        if not self.axis:
+            del fields["axis"]
         return fields if self.adjoint is None else fields | {"adjoint": self.adjoint._fields()}
 
     @classmethod
@@ -166,6 +170,8 @@ class Manifest:
         """Hold the fields against each other; whoever computes a checksum can still be wrong."""
         if self.layout not in {"dense", "csr"} or self.holds not in {"coded", "data"}:
             raise ValueError(f"its layout is {self.layout!r} and it holds {self.holds!r}")
+        if self.axis not in {0, 1}:
+            raise ValueError(f"its axis is {self.axis!r}")
         if self.adjoint is not None and self.adjoint.shape != self.shape[::-1]:
             raise ValueError(f"it is of shape {self.shape}, its adjoint of {self.adjoint.shape}")
         for place, block in enumerate(self.blocks):

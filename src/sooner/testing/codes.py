@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sooner.codes import from_spec
-from sooner.codes.base import Code
+from sooner.codes.base import Code, TwoOperandCode
 from sooner.errors import NotDecodableError
 
 if TYPE_CHECKING:
@@ -29,7 +29,8 @@ def check_code(code: Code, *, orders: int = 5, rng: RNGLike = 0) -> None:
     missing; adding twice changes nothing; a larger set stays decodable; the order of arrival
     changes neither the answer nor a bit of the result; what is determined decodes to the data;
     outputs that are not available, or that the plan does not read, may hold NaN; the encoder is
-    linear and works column by column; the spec rebuilds the code.
+    linear and works column by column; the spec rebuilds the code.  Of a code for two operands,
+    tasks that multiply what its factors encoded give what its encoder says.
 
     Parameters
     ----------
@@ -51,6 +52,7 @@ def check_code(code: Code, *, orders: int = 5, rng: RNGLike = 0) -> None:
     data = generator.standard_normal((code.k, 3, 2))
     outputs = code.encode(data)
     _check_encoder(code, data, outputs)
+    _check_operands(code, generator)
     for _ in range(orders):
         _check_arrivals(code, data, outputs, generator.permutation(code.n))
     _check_spec(code, outputs, data)
@@ -73,6 +75,25 @@ def _check_encoder(code: Code, data: Array, outputs: Array) -> None:
     np.testing.assert_array_equal(given, outputs, err_msg="out= must get the coded blocks")
     complex_outputs = code.encode(data.astype(np.complex128) * (1 + 2j))
     np.testing.assert_allclose(complex_outputs, outputs * (1 + 2j), rtol=1e-12, atol=1e-12)
+
+
+def _check_operands(code: Code, rng: np.random.Generator) -> None:
+    operands = [code.task_operands(index) for index in range(code.n)]
+    assert {len(blocks) for blocks in operands} == {code.operands}, "one block for each operand"
+    if code.operands == 1:
+        assert operands == [(index,) for index in range(code.n)], "task i multiplies coded block i"
+        return
+    assert isinstance(code, TwoOperandCode), f"{code!r} must have factors"
+    of_a, of_b = code.factors
+    a, b = rng.standard_normal((of_a.k, 2, 3)), rng.standard_normal((of_b.k, 3, 2))
+    coded_a, coded_b = of_a.encode(a), of_b.encode(b)
+    np.testing.assert_allclose(
+        np.array([coded_a[i] @ coded_b[j] for i, j in operands]),
+        code.encode((a[:, None] @ b).reshape(code.k, 2, 2)),
+        rtol=1e-9,
+        atol=1e-9 * max(1.0, float(np.abs(coded_a).max() * np.abs(coded_b).max())),
+        err_msg="tasks must give what the encoder says",
+    )
 
 
 def _check_arrivals(code: Code, data: Array, outputs: Array, order: Array) -> None:
