@@ -14,9 +14,11 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from numpy.typing import NDArray
 
-    from sooner._types import Array
+    from sooner._types import Array, Indices
 
 __all__ = ["Verdict", "judge"]
 
@@ -28,6 +30,9 @@ _VISIBLE = 1e-6
 
 _PRECISION = 1e-7
 """Of what is left of a large violation: the square root of the rounding of a difference."""
+
+_TILE_ENTRIES = 1 << 19
+"""Entries of the outputs that are looked at at a time."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,7 +52,13 @@ class Verdict:
         return self.residual <= 1
 
 
-def judge(generator: NDArray[np.float64], outputs: Array, size: float = 0.0) -> Verdict:
+def judge(
+    generator: NDArray[np.float64],
+    outputs: Array,
+    *,
+    received: Indices | None = None,
+    size: float = 0.0,
+) -> Verdict:
     """Check received outputs against each other.
 
     Parameters
@@ -55,7 +66,9 @@ def judge(generator: NDArray[np.float64], outputs: Array, size: float = 0.0) -> 
     generator
         Received rows of the generator, shape (m, k), of rank k.
     outputs
-        Received outputs, shape (m, columns).
+        Outputs, shape (n, columns); a tile of columns is looked at at a time.
+    received
+        Which of them were received, shape (m,); None for all.
     size
         Of the products that each entry of an output is the sum of: where these cancel, as in a
         gradient near its zero, outputs consist of rounding and are no measure of it.
@@ -76,39 +89,62 @@ def judge(generator: NDArray[np.float64], outputs: Array, size: float = 0.0) -> 
     2
     """
     m, k = generator.shape
+    received = np.arange(m) if received is None else received
     if m <= k or outputs.shape[1] == 0:
         return Verdict(0, 0.0, None)
     # The last columns of a complete QR decomposition span the left null space.
     null = np.linalg.qr(generator, mode="complete")[0][:, k:]
-    violation = null.T.astype(outputs.real.dtype) @ outputs
-    limit = _limits(outputs, size)
-    excess = np.linalg.norm(violation, axis=0) / limit
-    residual = float(excess.max())
+    limits = _limits(outputs, received, size)
+    residual = max(
+        float(np.linalg.norm(weighted, axis=0).max())
+        for weighted in _violations(null, outputs, received, limits)
+    )
     if residual <= 1 or m - k < 2:
         return Verdict(m - k, residual, None)
-    return Verdict(m - k, residual, _locate(null, violation, limit))
+    return Verdict(m - k, residual, _locate(null, _violations(null, outputs, received, limits)))
 
 
-def _limits(outputs: Array, size: float) -> NDArray[np.float64]:
+def _tiles(outputs: Array, received: Indices) -> Iterator[tuple[slice, Array]]:
+    """Received outputs a few columns at a time: all of them may not fit into memory twice."""
+    width = max(1, _TILE_ENTRIES // received.size)
+    for first in range(0, outputs.shape[1], width):
+        columns = slice(first, first + width)
+        yield columns, outputs[received, columns]
+
+
+def _violations(
+    null: NDArray[np.float64], outputs: Array, received: Indices, limits: NDArray[np.float64]
+) -> Iterator[Array]:
+    """How far the equations are from zero, in units of what rounding explains."""
+    null = null.T.astype(outputs.real.dtype)
+    for columns, tile in _tiles(outputs, received):
+        yield null @ tile / limits[columns]
+
+
+def _limits(outputs: Array, received: Indices, size: float) -> NDArray[np.float64]:
     """What rounding explains in each column."""
-    sizes = np.linalg.norm(outputs, axis=0).astype(np.float64)
+    sizes = np.empty(outputs.shape[1])
+    for columns, tile in _tiles(outputs, received):
+        sizes[columns] = np.linalg.norm(tile, axis=0)
     # A column may be small because large products cancelled: its rounding is that of the others.
     typical = float(np.linalg.norm(sizes)) / np.sqrt(sizes.size)
     eps = float(np.finfo(outputs.dtype).eps)
-    least = max(typical, np.sqrt(len(outputs)) * size)
+    least = max(typical, np.sqrt(received.size) * size)
     limits: NDArray[np.float64] = _ROUNDING * eps * np.maximum(sizes, least)
     return np.maximum(limits, np.finfo(np.float64).tiny)
 
 
-def _locate(null: NDArray[np.float64], violation: Array, limit: NDArray[np.float64]) -> int | None:
+def _locate(null: NDArray[np.float64], violations: Iterator[Array]) -> int | None:
     """The one output whose column of the null space explains the violation, if there is one."""
     lengths = np.linalg.norm(null, axis=1)
     directions = null / np.maximum(lengths, _VISIBLE)[:, None]
-    weighted = violation / limit
-    total = float(np.sum(np.abs(weighted) ** 2))
+    total, n_columns, explained = 0.0, 0, np.zeros(len(null))
+    for weighted in violations:
+        total += float(np.sum(np.abs(weighted) ** 2))
+        explained += np.sum(np.abs(directions @ weighted) ** 2, axis=1)
+        n_columns += weighted.shape[1]
     # What is left of the violation when output i may be anything.
-    left = total - np.sum(np.abs(directions @ weighted) ** 2, axis=1)
+    left = total - explained
     left[lengths < _VISIBLE] = total
-    rounding = weighted.shape[1] + _PRECISION**2 * total
-    explaining = np.flatnonzero(left <= rounding)
+    explaining = np.flatnonzero(left <= n_columns + _PRECISION**2 * total)
     return int(explaining[0]) if explaining.size == 1 else None

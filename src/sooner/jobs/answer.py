@@ -144,8 +144,12 @@ class Answer:
         unasked = not self.verify_extra and self._code.n > _CHECKED_UNASKED
         if unasked or received.size <= self._code.k:
             return parity.Verdict(0, 0.0, None)
-        outputs = as_rows(self._outputs)[received]
-        return parity.judge(self._generator[received], outputs, self._size)
+        return parity.judge(
+            self._generator[received],
+            as_rows(self._outputs),
+            received=received,
+            size=self._size,
+        )
 
     @functools.cached_property
     def _generator(self) -> Array:
