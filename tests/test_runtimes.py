@@ -7,16 +7,39 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sooner.runtimes import Empirical, RunTimes, ShiftedExponential
+from sooner.runtimes import (
+    Correlated,
+    Empirical,
+    LogNormal,
+    Pareto,
+    PerWorker,
+    RunTimes,
+    ShiftedExponential,
+    WithStartup,
+)
 
 positive = st.floats(1e-3, 1e3)
 values = st.lists(st.floats(0, 1e3), min_size=1, max_size=30)
 
 
 @st.composite
+def parametric(draw):
+    kind = draw(st.sampled_from(["exponential", "pareto", "log-normal"]))
+    if kind == "pareto":
+        return Pareto(draw(positive), draw(st.floats(4, 20)))  # a lighter tail has a fourth moment
+    if kind == "log-normal":
+        return LogNormal(draw(positive), draw(st.floats(0, 0.5)))
+    return ShiftedExponential(draw(st.floats(0, 1e3)), draw(positive))
+
+
+@st.composite
 def distributions(draw):
     if draw(st.booleans()):
-        return ShiftedExponential(draw(st.floats(0, 1e3)), draw(positive))
+        inner = draw(parametric())
+        kind = draw(st.sampled_from(["alone", "start-up", "correlated"]))
+        if kind == "start-up":
+            return WithStartup(draw(st.floats(0, 10)), inner)
+        return Correlated(inner, draw(st.floats(0, 0.3))) if kind == "correlated" else inner
     if draw(st.booleans()):
         return Empirical(draw(values))
     quantiles = sorted(draw(values))
@@ -49,7 +72,9 @@ def test_the_mean_is_the_mean_of_samples(distribution):
     assert abs(sample.mean() - distribution.mean) <= 5 * sample.std() / math.sqrt(20_000) + 1e-6
 
 
-@given(distribution=distributions(), factor=positive)
+@given(
+    distribution=distributions().filter(lambda d: not isinstance(d, WithStartup)), factor=positive
+)
 def test_scaling_scales_mean_quantiles_and_samples(distribution, factor):
     scaled = distribution.scaled(factor)
     assert scaled.mean == pytest.approx(distribution.mean * factor)
@@ -84,9 +109,56 @@ def test_shifted_exponential_has_its_closed_form():
     assert np.ndim(distribution.quantile(0.5)) == 0
 
 
+def test_pareto_and_log_normal_have_their_closed_forms():
+    pareto = Pareto(2.0, 3.0)
+    assert pareto.mean == pytest.approx(3.0)
+    assert pareto.quantile([0, 1 - 1 / 8, 1]).tolist() == pytest.approx([2, 4, math.inf])
+    assert Pareto(1.0, 1.0).mean == math.inf
+    log_normal = LogNormal(2.0, 0.5)
+    assert log_normal.quantile([0, 0.5, 1]).tolist() == pytest.approx([0, 2, math.inf])
+    assert log_normal.quantile(0.8413447) == pytest.approx(2 * math.exp(0.5), rel=1e-6)
+    assert LogNormal(3.0, 0.0).quantile([0.0, 0.3, 1.0]).tolist() == [3, 3, 3]
+
+
+def test_start_up_stays_when_work_grows():
+    run_times = WithStartup(3.0, Empirical([1.0, 2.0])).scaled(10)
+    assert set(run_times.sample(np.random.default_rng(0), 50)) == {13.0, 23.0}
+    assert run_times.mean == pytest.approx(18)
+
+
+def test_workers_of_a_class_stand_side_by_side():
+    run_times = PerWorker([(3, Empirical([1.0])), (1, Empirical([5.0]))])
+    assert isinstance(run_times, RunTimes)
+    sample = run_times.sample(np.random.default_rng(0), (2, 4))
+    assert sample.tolist() == [[1, 1, 1, 5]] * 2
+    assert run_times.mean == 2
+    assert run_times.quantile([0.5, 0.74, 0.76, 1.0]).tolist() == [1, 1, 5, 5]
+    assert run_times.scaled(2).sample(np.random.default_rng(0), 4).tolist() == [2, 2, 2, 10]
+
+
+@given(correlation=st.floats(0, 0.95))
+def test_a_slow_worker_is_slow_again_as_often_as_the_correlation_says(correlation):
+    run_times = Correlated(LogNormal(1.0, 0.1), correlation)
+    rounds = np.log(run_times.sample(np.random.default_rng(6), (3, 20_000)))
+    found = np.corrcoef(rounds)
+    assert found[0, 1] == pytest.approx(correlation, abs=0.03)
+    assert found[0, 2] == pytest.approx(correlation**2, abs=0.03)
+
+
 @pytest.mark.parametrize(
     ("make", "message"),
     [
+        (lambda: Pareto(0, 2), "shortest must be positive, got shortest=0"),
+        (lambda: Pareto(1, math.inf), "shape must be finite"),
+        (lambda: LogNormal(1, -1), "sigma must be finite and at least 0"),
+        (lambda: WithStartup(-1, Empirical([1.0])), "startup must be finite and at least 0"),
+        (lambda: PerWorker([]), "classes must have at least one class"),
+        (lambda: PerWorker([(0, Empirical([1.0]))]), "number of workers must be at least 1"),
+        (
+            lambda: PerWorker([(2, Empirical([1.0]))]).sample(np.random.default_rng(0), 3),
+            r"one entry for each of the 2 workers, got shape \(3,\)",
+        ),
+        (lambda: Correlated(Empirical([1.0]), 1.0), "correlation must be at least 0 and below 1"),
         (lambda: ShiftedExponential(-1, 1), "shift must be finite and at least 0, got shift=-1"),
         (lambda: ShiftedExponential(1, 0), "scale must be positive, got scale=0"),
         (lambda: ShiftedExponential(1, math.inf), "scale must be finite"),

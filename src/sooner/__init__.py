@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from sooner._version import __version__
 
 if TYPE_CHECKING:
-    from sooner import codes, errors, plots, testing
+    from sooner import codes, errors, plots, simulate, testing
     from sooner.codes import (
         ARIKAN,
         HADAMARD,
@@ -40,7 +40,9 @@ if TYPE_CHECKING:
     )
     from sooner.executors import LocalExecutor, RayExecutor, VirtualExecutor, as_executor
     from sooner.jobs import Estimate, Job, encode, matmat, matmul, matvec
+    from sooner.jobs.measure import measure
     from sooner.linalg import CodedLinearOperator, gradient_descent, power_iteration
+    from sooner.simulate import design
     from sooner.store import CodedMatrix, MemoryStore, open_coded
     from sooner.trace import TaskRecord, Trace
 
@@ -55,12 +57,14 @@ _HOMES = {
     ),
     "executors": "LocalExecutor RayExecutor VirtualExecutor as_executor",
     "jobs": "Estimate Job encode matmat matmul matvec",
+    "jobs.measure": "measure",
     "linalg": "CodedLinearOperator gradient_descent power_iteration",
+    "simulate": "design",
     "store": "CodedMatrix MemoryStore open_coded",
     "trace": "TaskRecord Trace",
 }
 _HOME_OF = {name: home for home, names in _HOMES.items() for name in names.split()}
-_MODULES = ("codes", "errors", "plots", "testing")
+_MODULES = ("codes", "errors", "plots", "simulate", "testing")
 
 __all__ = [
     "ARIKAN",
@@ -95,15 +99,18 @@ __all__ = [
     "__version__",
     "as_executor",
     "codes",
+    "design",
     "encode",
     "errors",
     "gradient_descent",
     "matmat",
     "matmul",
     "matvec",
+    "measure",
     "open_coded",
     "plots",
     "power_iteration",
+    "simulate",
     "testing",
 ]
 

@@ -10,13 +10,16 @@ import click
 
 from sooner._version import __version__
 from sooner.cli.demo import demo
+from sooner.cli.design import design
 from sooner.cli.doctor import doctor
 from sooner.cli.encode import encode
 from sooner.cli.info import info
+from sooner.cli.measure import measure
 from sooner.cli.multiply import multiply
 from sooner.cli.plot import plot
 from sooner.cli.repair import repair
 from sooner.cli.report import report
+from sooner.cli.simulate import simulate
 from sooner.cli.verify import verify
 from sooner.errors import NotDecodableError, SoonerError
 
@@ -94,5 +97,18 @@ def sooner(ctx: click.Context, traceback: bool) -> None:
     ctx.call_on_close(lambda: logger.setLevel(level))
 
 
-for _command in (encode, multiply, info, verify, repair, report, plot, demo, doctor):
+for _command in (
+    encode,
+    multiply,
+    info,
+    verify,
+    repair,
+    report,
+    plot,
+    demo,
+    doctor,
+    measure,
+    design,
+    simulate,
+):
     sooner.add_command(_command)

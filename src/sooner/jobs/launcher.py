@@ -143,12 +143,12 @@ class Launcher:
         return [record.task for future, record in self._pending.items() if future not in without]
 
     def _submit(self, tasks: Sequence[int]) -> None:
+        now = self._executor.now() - self._zero  # quick tasks end before all are submitted
         futures = self._executor.submit_many(
             self._work.fn,
             [self._work.args[task] for task in tasks],
             descriptions=[self.name(task) for task in tasks],
         )
-        now = self._executor.now() - self._zero
         for task, future in zip(tasks, futures, strict=True):
             record = TaskRecord(task=task, attempt=self._attempts[task], submitted=now)
             self._attempts[task] += 1

@@ -1,163 +1,18 @@
-"""Distributions of run times: how long a task takes, in seconds."""
+"""Run times as they were measured."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sooner import _checks
+from sooner.runtimes.base import seconds, shares
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
 
-__all__ = ["Empirical", "RunTimes", "ShiftedExponential"]
-
-
-@runtime_checkable
-class RunTimes(Protocol):
-    """A distribution of run times, in seconds."""
-
-    @property
-    def mean(self) -> float:
-        """Expected run time."""
-
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Draw independent run times.
-
-        Parameters
-        ----------
-        rng
-            Where the randomness comes from.
-        size
-            Shape of the draws.
-
-        Returns
-        -------
-        ndarray of float, shape `size`
-            Seconds.
-        """
-
-    def quantile(self, q: ArrayLike) -> Any:
-        """Give the run times that a share `q` of tasks does not exceed.
-
-        Parameters
-        ----------
-        q
-            Between 0 and 1.
-
-        Returns
-        -------
-        float or ndarray of float, shape of `q`
-            Seconds.
-        """
-
-    def scaled(self, factor: float) -> RunTimes:
-        """Give the distribution of run times `factor` times as long.
-
-        Parameters
-        ----------
-        factor
-            Above zero.
-
-        Returns
-        -------
-        RunTimes
-            Of the same kind.
-        """
-
-
-@dataclass(frozen=True, slots=True)
-class ShiftedExponential:
-    """A fixed time that every task takes, plus an exponential one: the usual straggler model.
-
-    Parameters
-    ----------
-    shift
-        Seconds that every task takes, at least zero.
-    scale
-        Mean of the exponential part, above zero.
-
-    Raises
-    ------
-    ValueError
-        If either is out of range.
-
-    Examples
-    --------
-    >>> run_times = ShiftedExponential(shift=2.0, scale=1.0)
-    >>> run_times.mean
-    3.0
-    >>> float(round(run_times.quantile(0.99), 2))
-    6.61
-    """
-
-    shift: float
-    """Seconds that every task takes."""
-    scale: float
-    """Mean of the rest."""
-
-    def __post_init__(self) -> None:
-        _check_finite_from_zero(self.shift, "shift")
-        _checks.positive(self.scale, "scale")
-        _check_finite_from_zero(self.scale, "scale")
-
-    @property
-    def mean(self) -> float:
-        """Expected run time, in seconds."""
-        return self.shift + self.scale
-
-    def sample(self, rng: np.random.Generator, size: int | tuple[int, ...]) -> NDArray[np.float64]:
-        """Draw independent run times.
-
-        Parameters
-        ----------
-        rng
-            Where the randomness comes from.
-        size
-            Shape of the draws.
-
-        Returns
-        -------
-        ndarray of float, shape `size`
-            Seconds.
-        """
-        return self.shift + rng.exponential(self.scale, size)
-
-    def quantile(self, q: ArrayLike) -> Any:
-        r"""Give the run times that a share `q` of tasks does not exceed.
-
-        They are $s - \sigma \log(1 - q)$ for shift $s$ and scale $\sigma$.
-
-        Parameters
-        ----------
-        q
-            Between 0 and 1; for 1 it is infinite.
-
-        Returns
-        -------
-        float or ndarray of float, shape of `q`
-            Seconds.
-        """
-        with np.errstate(divide="ignore"):
-            return self.shift - self.scale * np.log1p(-_shares(q))
-
-    def scaled(self, factor: float) -> ShiftedExponential:
-        """Give the distribution of run times `factor` times as long.
-
-        Parameters
-        ----------
-        factor
-            Above zero.
-
-        Returns
-        -------
-        ShiftedExponential
-            With both parts longer.
-        """
-        factor = _checks.positive(factor, "factor")
-        return ShiftedExponential(self.shift * factor, self.scale * factor)
+__all__ = ["Empirical"]
 
 
 class Empirical:
@@ -190,7 +45,7 @@ class Empirical:
     __slots__ = ("_probabilities", "_quantiles")
 
     def __init__(self, values: ArrayLike) -> None:
-        ordered = np.sort(_seconds(values, "values"), axis=None)
+        ordered = np.sort(seconds(values, "values"), axis=None)
         edges = np.arange(ordered.size + 1) / ordered.size
         self._probabilities = np.repeat(edges, 2)[1:-1]
         self._quantiles = np.repeat(ordered, 2)
@@ -226,8 +81,8 @@ class Empirical:
         >>> run_times.quantile([0.25, 0.75]).tolist(), run_times.mean
         ([1.5, 6.0], 3.75)
         """
-        points = _shares(probabilities)
-        times = _seconds(quantiles, "quantiles")
+        points = shares(probabilities)
+        times = seconds(quantiles, "quantiles")
         if points.ndim != 1 or points.shape != times.shape:
             raise ValueError(
                 "probabilities and quantiles must be two sequences of one length, got shapes "
@@ -291,13 +146,13 @@ class Empirical:
         float or ndarray of float, shape of `q`
             Seconds.
         """
-        shares = _shares(q)
+        wanted = shares(q)
         points, times = self._probabilities, self._quantiles
-        after = np.clip(np.searchsorted(points, shares), 1, points.size - 1)
+        after = np.clip(np.searchsorted(points, wanted), 1, points.size - 1)
         width = points[after] - points[after - 1]
         # np.interp would take the upper end of a step where a share falls on it
         weight = np.where(
-            width > 0, (shares - points[after - 1]) / np.where(width > 0, width, 1), 1
+            width > 0, (wanted - points[after - 1]) / np.where(width > 0, width, 1), 1
         )
         between = times[after - 1] + weight * (times[after] - times[after - 1])
         return np.minimum(between, times[after])  # rounding must not lead above the end
@@ -317,25 +172,3 @@ class Empirical:
         """
         factor = _checks.positive(factor, "factor")
         return self._from_points(self._probabilities, self._quantiles * factor)
-
-
-def _shares(q: ArrayLike) -> NDArray[np.float64]:
-    shares = np.asarray(q, dtype=np.float64)
-    if not ((shares >= 0) & (shares <= 1)).all():  # also for NaN
-        raise ValueError(f"probabilities must lie between 0 and 1, got {q!r}.")
-    return shares
-
-
-def _seconds(values: ArrayLike, name: str) -> NDArray[np.float64]:
-    seconds = np.asarray(values, dtype=np.float64)
-    if seconds.size == 0:
-        raise ValueError(f"{name} must have at least one run time, got none.")
-    wrong = seconds[~((seconds >= 0) & np.isfinite(seconds))]
-    if wrong.size:
-        raise ValueError(f"{name} must be finite seconds of at least 0, got {wrong[0]}.")
-    return seconds
-
-
-def _check_finite_from_zero(value: float, name: str) -> None:
-    if not 0 <= value < np.inf:  # also for NaN
-        raise ValueError(f"{name} must be finite and at least 0, got {name}={value}.")
