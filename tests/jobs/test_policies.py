@@ -68,6 +68,11 @@ def test_with_few_slots_redundancy_waits_and_with_many_it_does_not(problem):
     assert len(run(problem, [1.0])[0].trace) == 16
 
 
+def test_slots_that_would_be_idle_are_filled_unless_redundancy_is_to_wait(problem):
+    assert len(run(problem, [1.0], slots=14)[0].trace) == 14
+    assert len(run(problem, [1.0], slots=14, policy="on_lag")[0].trace) == 12
+
+
 def test_spare_outputs_that_are_asked_for_are_launched_at_the_start(problem):
     job, executor = run(problem, [1.0], policy="on_lag", verify_extra=2)
     assert len(job.trace) == 14

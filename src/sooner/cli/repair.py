@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from sooner.store import Repair
 
 __all__ = ["repair"]
 
@@ -26,17 +30,21 @@ def repair(store: str, as_json: bool) -> None:
     coded = open_coded(store)
     done = mend(coded)
     if as_json:
-        facts = {
-            "store": coded.location,
-            "lost": sorted(done.found.lost),
-            "identical": list(done.identical),
-            "rounded": list(done.rounded),
-        }
-        click.echo(json.dumps(facts))
+        click.echo(json.dumps({"store": coded.location, **_facts(done)}))
     elif done.found.intact:
         click.echo(f"{_render.count(done.found.n_stored, 'block')} intact, nothing to repair")
     else:
-        for index in done.identical:
-            click.echo(f"block {index} is again what it was, bit for bit")
-        for index in done.rounded:
-            click.echo(f"block {index} is again what it was but for rounding")
+        for of, part in (("", done), (" of the transpose", done.adjoint)):
+            for index in part.identical if part else ():
+                click.echo(f"block {index}{of} is again what it was, bit for bit")
+            for index in part.rounded if part else ():
+                click.echo(f"block {index}{of} is again what it was but for rounding")
+
+
+def _facts(done: Repair) -> dict[str, Any]:
+    return {
+        "lost": sorted(done.found.lost),
+        "identical": list(done.identical),
+        "rounded": list(done.rounded),
+        "adjoint": None if done.adjoint is None else _facts(done.adjoint),
+    }

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import json
+from typing import TYPE_CHECKING, Any
 
 import click
+
+if TYPE_CHECKING:
+    from sooner.store import Verification
 
 __all__ = ["verify"]
 
@@ -28,26 +32,32 @@ def verify(ctx: click.Context, store: str, as_json: bool) -> None:
     coded = open_coded(store)
     found = look_through(coded)
     if as_json:
-        facts = {
-            "store": coded.location,
-            "intact": found.intact,
-            "n_stored": found.n_stored,
-            "lost": {
-                str(index): {"why": loss.why, "slabs": sorted(loss.slabs)}
-                for index, loss in found.lost.items()
-            },
-            "lost_tasks": list(found.lost_tasks),
-            "decodable": found.decodable,
-            "n_missing": found.n_missing,
-        }
-        click.echo(json.dumps(facts))
+        click.echo(json.dumps({"store": coded.location, **_facts(found)}))
     else:
-        for loss in found.lost.values():
-            click.echo(loss.why)
-        left = _render.count(found.n_stored - len(found.lost), "block")
-        click.echo(f"{left} of {found.n_stored} intact, {_verdict(found.intact, found.decodable)}")
+        for part in filter(None, (found, found.adjoint)):
+            for loss in part.lost.values():
+                click.echo(loss.why)
+        n_stored = found.n_stored + (found.adjoint.n_stored if found.adjoint else 0)
+        n_lost = len(found.lost) + (len(found.adjoint.lost) if found.adjoint else 0)
+        left = _render.count(n_stored - n_lost, "block")
+        click.echo(f"{left} of {n_stored} intact, {_verdict(found.intact, found.decodable)}")
     if not found.intact:
         ctx.exit(1 if found.decodable else 4)
+
+
+def _facts(found: Verification) -> dict[str, Any]:
+    return {
+        "intact": found.intact,
+        "n_stored": found.n_stored,
+        "lost": {
+            str(index): {"why": loss.why, "slabs": sorted(loss.slabs)}
+            for index, loss in found.lost.items()
+        },
+        "lost_tasks": list(found.lost_tasks),
+        "decodable": found.decodable,
+        "n_missing": found.n_missing,
+        "adjoint": None if found.adjoint is None else _facts(found.adjoint),
+    }
 
 
 def _verdict(intact: bool, decodable: bool) -> str:

@@ -117,6 +117,10 @@ class Launcher:
         self._spare = [task for task in self._spare if not available[task]]
         self.launch(available)
         self._n_first = len(self._pending)
+        idle = (self._executor.slots or 0) - self._n_first
+        if self._rules.policy == "auto" and idle > 0 and self._spare:  # they cost nothing
+            filling, self._spare = self._spare[:idle], self._spare[idle:]
+            self._submit(filling)
 
     def launch(self, available: Mask, *, at_least: int = 0) -> None:
         """Launch what the policy asks for now.

@@ -61,7 +61,8 @@ def matvec(
         ``"at_once"`` starts all n tasks.  ``"on_lag"`` starts those that suffice (of a systematic
         code the data blocks' first), and a further one for each that lags: that has run for 1.5
         times the median, once half of the first ones have finished.  ``"auto"`` does the former
-        when the executor has a slot for every task, and the latter when it has fewer.
+        when the executor has a slot for every task, and the latter when it has fewer; slots that
+        would be idle then get further tasks from the start.
     retries
         How often a task that raised is repeated.  When all raise the same, it is not.
     losses
