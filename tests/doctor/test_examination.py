@@ -19,7 +19,7 @@ from sooner import doctor
 from sooner.cli.commands import sooner as command
 from sooner.doctor.finding import check
 
-STORE = "s3://bucket/A"
+STORE = "s3://bucket/examined"
 HASTE = 1.5  # seconds for a check that cannot succeed
 END = 60.0  # seconds after which a process would never end
 
@@ -50,7 +50,7 @@ def test_all_is_well_with_a_bucket_and_a_cluster(s3_server, use_s3, dask_schedul
     of_store = ["credentials", "proxy", "endpoint", "bucket", "store"]
     assert list(found)[-8:] == [*of_store, "engine", "workers", "product"]
     assert "secret" not in str(list(found.values()))
-    with urllib.request.urlopen(f"{s3_server}/bucket?list-type=2") as listing:
+    with urllib.request.urlopen(f"{s3_server}/bucket?list-type=2&prefix=examined") as listing:
         assert b"<Key>" not in listing.read()
 
 

@@ -370,11 +370,15 @@ def test_futures_are_no_arguments_for_tasks(local):
 
 
 def test_a_worker_gets_the_tasks_again_that_it_has_done(tmp_path):
+    def place():
+        time.sleep(0.02)  # at once, a worker would be idle before the others are asked
+        return os.getpid()
+
     names = [f"block {i}" for i in range(12)]
     with LocalExecutor(max_workers=4) as executor:
         where = []
         for _ in range(6):
-            futures = executor.submit_many(os.getpid, [()] * 12, descriptions=names)
+            futures = executor.submit_many(place, [()] * 12, descriptions=names)
             where.append([future.result(timeout=20) for future in futures])
     moved = [
         sum(a != b for a, b in zip(one, other, strict=True))
