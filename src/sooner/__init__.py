@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from sooner.jobs import Estimate, Job, encode, matmat, matmul, matvec
     from sooner.jobs.measure import measure
     from sooner.linalg import CodedLinearOperator, gradient_descent, power_iteration
+    from sooner.optimize import EvolutionStrategy, evaluate, minimize
     from sooner.simulate import design
     from sooner.store import CodedMatrix, MemoryStore, open_coded
     from sooner.trace import TaskRecord, Trace
@@ -59,6 +60,7 @@ _HOMES = {
     "jobs": "Estimate Job encode matmat matmul matvec",
     "jobs.measure": "measure",
     "linalg": "CodedLinearOperator gradient_descent power_iteration",
+    "optimize": "EvolutionStrategy evaluate minimize",
     "simulate": "design",
     "store": "CodedMatrix MemoryStore open_coded",
     "trace": "TaskRecord Trace",
@@ -72,6 +74,7 @@ __all__ = [
     "CodedLinearOperator",
     "CodedMatrix",
     "Estimate",
+    "EvolutionStrategy",
     "Job",
     "JobStoppedError",
     "JobTimeoutError",
@@ -102,11 +105,13 @@ __all__ = [
     "design",
     "encode",
     "errors",
+    "evaluate",
     "gradient_descent",
     "matmat",
     "matmul",
     "matvec",
     "measure",
+    "minimize",
     "open_coded",
     "plots",
     "power_iteration",

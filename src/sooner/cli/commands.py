@@ -15,6 +15,7 @@ from sooner.cli.doctor import doctor
 from sooner.cli.encode import encode
 from sooner.cli.info import info
 from sooner.cli.measure import measure
+from sooner.cli.minimize import minimize
 from sooner.cli.multiply import multiply
 from sooner.cli.plot import plot
 from sooner.cli.repair import repair
@@ -110,5 +111,6 @@ for _command in (
     measure,
     design,
     simulate,
+    minimize,
 ):
     sooner.add_command(_command)
