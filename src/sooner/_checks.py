@@ -108,7 +108,7 @@ def probability(value: float, name: str) -> float:
     >>> probability(0.25, "erasure_prob")
     0.25
     """
-    number = float(value)
+    number = _float(value, name)
     if not 0 <= number <= 1:  # also false for NaN
         raise ValueError(f"{name} must lie between 0 and 1, got {name}={value}.")
     return number
@@ -139,7 +139,7 @@ def positive(value: float, name: str) -> float:
     >>> positive(2, "timeout")
     2.0
     """
-    number = float(value)
+    number = _float(value, name)
     if not number > 0:  # also true for NaN
         raise ValueError(f"{name} must be positive, got {name}={value}.")
     return number
@@ -170,7 +170,7 @@ def not_negative(value: float, name: str) -> float:
     >>> not_negative(0, "deadline")
     0.0
     """
-    number = float(value)
+    number = _float(value, name)
     if not number >= 0:  # also true for NaN
         raise ValueError(f"{name} must not be negative, got {name}={value}.")
     return number
@@ -242,3 +242,12 @@ def mask(value: object, name: str, length: int) -> np.ndarray[Any, np.dtype[np.b
             f"got dtype {array.dtype} and shape {array.shape}."
         )
     return array
+
+
+def _float(value: object, name: str) -> float:
+    try:
+        if not isinstance(value, str):
+            return float(value)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    raise TypeError(f"{name} must be a number, got {value!r} of type {type(value).__name__}.")

@@ -155,6 +155,10 @@ class Trace:
         2
         """
         data = Path(path).read_bytes()
+        if not data:
+            raise StoreFormatError(
+                f"{path} must be a trace written by Trace.to_jsonl: it is empty."
+            )
         try:
             lines = data.decode("utf-8").splitlines()
             header = json.loads(lines[0])

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import functools
+import io
 import json
 import logging
+import os
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 
 import click
 import numpy as np
@@ -123,6 +126,30 @@ def test_a_run_that_stopped_goes_on_with_resume_and_begins_afresh_without(invoke
     assert json.loads(invoke(*command).stdout)["kept"] == 0
     invoke(*command, "--rtol", 1, "--no-keep")
     assert not list((store / "outputs").iterdir())
+
+
+def test_a_pipe_is_written_to_and_not_replaced(invoke, tmp_path, folder):
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with ThreadPoolExecutor(1) as reader:
+        read = reader.submit(pipe.read_bytes)
+        result = invoke("multiply", folder / "A.coded", "x.npy", "-o", pipe)
+        assert result.exit_code == 0
+        y = np.load(io.BytesIO(read.result(timeout=60)))
+    assert pipe.is_fifo()
+    np.testing.assert_allclose(y, np.load(folder / "Ax.npy"), rtol=1e-12)
+
+
+@pytest.mark.parametrize("option", ["-o", "--trace"])
+def test_a_folder_that_is_not_there_is_found_missing_before_a_task_is_sent(
+    invoke, tmp_path, folder, option
+):
+    places = {"-o": tmp_path / "y.npy"} | {option: tmp_path / "nowhere" / "file"}
+    given = [word for pair in places.items() for word in pair]
+    result = invoke("multiply", folder / "A.coded", "x.npy", *given)
+    assert result.exit_code == 2
+    assert f"{option} must be in a folder that exists" in result.stderr
+    assert not (tmp_path / "y.npy").exists()
 
 
 @pytest.mark.usefixtures("slow")

@@ -138,12 +138,18 @@ def test_exponents_keep_the_digits_of_small_blocks():
     np.testing.assert_allclose(decoded, blocks, rtol=1e-9)
 
 
+def test_a_c_that_is_hardly_there_gives_the_ideal_distribution():
+    ideal = [1 / 4, 1 / 2, 1 / 6, 1 / 12]
+    np.testing.assert_allclose(robust_soliton(4, 1e-320, 0.5), ideal)
+
+
 @pytest.mark.parametrize(
     ("call", "message"),
     [
         (lambda: LTCode(3, 4), r"k must satisfy 0 < k <= n, got k=4, n=3"),
         (lambda: LTCode(8, 4, decoder="sequential"), r"decoder must be one of 'peeling'"),
         (lambda: LTCode(8, 4, c=0), r"c must be positive"),
+        (lambda: LTCode(8, 4, c=np.inf), r"c must be finite"),
         (lambda: LTCode(8, 4, delta=1), r"delta must lie strictly between 0 and 1"),
         (lambda: LTCode(100, 100), r"no LT code with n=100, k=100, .* Use a smaller k"),
     ],

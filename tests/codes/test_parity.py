@@ -52,6 +52,33 @@ def test_clean_outputs_are_never_accused(dtype):
     assert worst < 0.3  # there is room to the limit
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("f4", 1e-30), ("f4", 1e30), ("c8", 1e-25), ("f8", 1e-200), ("f8", 1e200)]
+)
+def test_squares_that_are_zero_or_infinite_hide_nothing_and_accuse_nobody(dtype, size):
+    rng = np.random.default_rng(2)
+    code = PolarCode(16, 8)
+    outputs = code.encode((rng.standard_normal((8, 5)) * size).astype(dtype))
+    assert judge(code.generator, outputs).clean
+    outputs[3] *= outputs.dtype.type(1.01)
+    assert judge(code.generator, outputs).suspect == 3
+
+
+@pytest.mark.parametrize("value", [np.nan, np.inf])
+def test_infinities_of_one_output_are_its_fault_and_those_of_all_nobodys(value):
+    code = PolarCode(16, 8)
+    outputs = code.encode(np.random.default_rng(3).standard_normal((8, 5)))
+    outputs[:, 2] = value  # as for an infinite column of the operand
+    assert judge(code.generator, outputs).clean
+    outputs[3, 1] = value
+    assert judge(code.generator, outputs).suspect == 3
+    one_to_spare = np.arange(16) % 16 < 9
+    verdict = judge(code.generator[one_to_spare], outputs[one_to_spare])
+    assert (verdict.clean, verdict.suspect) == (False, 3)
+    outputs[4, 0] = value
+    assert judge(code.generator, outputs).suspect is None
+
+
 def test_cancellation_is_no_fault():
     # Columns whose products cancel have the rounding of the large ones.
     rng = np.random.default_rng(0)

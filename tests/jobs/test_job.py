@@ -483,6 +483,21 @@ def test_a_callback_sees_every_output_and_may_stop(problem, how):
     assert [e.n_available for e in job] == [4]
 
 
+@pytest.mark.parametrize("ask", [list, lambda job: job.result()])
+def test_a_callback_that_raises_stops_the_tasks(problem, ask):
+    coded, _, x = problem
+
+    def broken(estimate):
+        raise KeyError(estimate.n_available)
+
+    executor = VirtualExecutor(IN_ORDER)
+    job = sooner.matvec(coded, x, executor=executor, callback=broken)
+    with pytest.raises(KeyError):
+        ask(job)
+    assert job.done()
+    assert not executor._n_busy
+
+
 def test_limits_are_checked(problem):
     coded, _, x = problem
     for options in ({"deadline": -1}, {"rtol": float("nan")}):

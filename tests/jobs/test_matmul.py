@@ -76,6 +76,8 @@ def test_a_polynomial_code_needs_its_factors():
     np.testing.assert_allclose(job.result(), A @ B, atol=1e-8)
     with pytest.raises(ValueError, match="must be encoded with the factors"):
         sooner.matmul(*coded(A, B), code=code, executor=VirtualExecutor([1.0]))
+    with pytest.raises(TypeError, match="code must be a code for two operands"):
+        sooner.matmul(*operands, code=ROWS, executor=VirtualExecutor([1.0]))
 
 
 def test_estimates_before_it_is_exact(problem):
@@ -146,6 +148,17 @@ def test_kept_outputs_are_taken_up_and_those_of_other_operands_are_not(problem):
     C = sooner.encode(rng.standard_normal((5, 7)), COLUMNS, axis=1)
     other = sooner.matmul(A, C, executor=VirtualExecutor(times), keep=store)
     assert other.estimate.n_available == 0
+
+
+def test_kept_outputs_of_another_code_with_the_same_factors_are_not_taken():
+    A, B = matrices()
+    code = sooner.PolynomialCode(10, 3, 2)  # task 1 multiplies blocks 1 and 1, not 0 and 1
+    operands = coded(A, B, *code.factors)
+    store = sooner.MemoryStore()
+    sooner.matmul(*operands, code=code, executor=VirtualExecutor([1.0]), keep=store).result()
+    job = sooner.matmul(*operands, executor=VirtualExecutor([1.0]), keep=store)
+    assert job.estimate.n_available == 0
+    np.testing.assert_allclose(job.result(), A @ B, atol=1e-9)
 
 
 def test_blocks_of_both_operands_are_read_slab_by_slab(monkeypatch):

@@ -134,6 +134,26 @@ def test_options_are_checked(problem, options, message):
         sooner.matvec(problem[0], np.ones(7), executor=VirtualExecutor([1.0]), **options)
 
 
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"deadline": "3"}, "deadline must be a number, got '3' of type str"),
+        ({"timeout": [1]}, "timeout must be a number"),
+        ({"callback": 3}, "callback must be a function of an estimate, got 3"),
+    ],
+)
+def test_options_of_another_type_are_refused(problem, options, message):
+    with pytest.raises(TypeError, match=message):
+        sooner.matvec(problem[0], np.ones(7), executor=VirtualExecutor([1.0]), **options)
+
+
+@pytest.mark.parametrize("A", [np.ones((16, 7)), "A.coded"])
+@pytest.mark.parametrize("start", [sooner.matvec, sooner.matmat])
+def test_what_is_no_coded_matrix_is_refused(start, A):
+    with pytest.raises(TypeError, match="A must be a coded matrix, from encode or open_coded"):
+        start(A, np.ones(7), executor=VirtualExecutor([1.0]))
+
+
 def test_infinities_of_x_go_where_numpys_go(problem):
     coded, _, x = problem
     x = x.copy()
@@ -141,3 +161,13 @@ def test_infinities_of_x_go_where_numpys_go(problem):
     with np.errstate(invalid="ignore"):
         y = sooner.matvec(coded, x, executor=VirtualExecutor([1.0])).result()
     assert not np.isfinite(y).any()
+
+
+@pytest.mark.parametrize(("dtype", "size"), [("f4", 1e-30), ("f4", 1e30), ("f8", 1e-200)])
+def test_very_small_and_large_numbers_are_checked_like_others(dtype, size):
+    A = (np.random.default_rng(0).standard_normal((50, 7)) * size).astype(dtype)
+    coded = sooner.encode(A, sooner.PolarCode(16, 8, rng=0))
+    x = np.ones(7, dtype)
+    job = sooner.matvec(coded, x, executor=VirtualExecutor([1.0]), verify_extra=2)
+    np.testing.assert_allclose(job.result(), A @ x, rtol=1e-3)
+    assert 0 < job.checked.residual < 0.3

@@ -1,5 +1,7 @@
 """Where the answer goes, and what is refused for lack of room."""
 
+import errno
+import os
 import subprocess
 import sys
 
@@ -68,6 +70,33 @@ def test_what_cannot_be_an_answers_place_is_refused(tmp_path):
         product(50, 4, out=np.empty((50, 4), dtype="f4"))
     with pytest.raises(ValueError, match=r"path of a \.npy file"):
         product(50, 4, out=tmp_path / "y.txt")
+    (tmp_path / "folder.npy").mkdir()
+    with pytest.raises(ValueError, match=r"path of a \.npy file"):
+        product(50, 4, out=tmp_path / "folder.npy")
+    read_only = np.empty((50, 4))
+    read_only.flags.writeable = False
+    with pytest.raises(ValueError, match="out must be an array that can be written"):
+        product(50, 4, out=read_only)
+
+
+def test_a_file_has_the_permissions_of_any_other(tmp_path):
+    product(50, 4, out=tmp_path / "y.npy")[0].result()
+    (tmp_path / "other").touch()
+    assert (tmp_path / "y.npy").stat().st_mode == (tmp_path / "other").stat().st_mode
+
+
+def test_a_disk_that_is_full_is_said_before_a_task_is_sent(tmp_path, monkeypatch):
+    def full(descriptor, offset, length):
+        del descriptor, offset, length
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+    monkeypatch.setattr(os, "posix_fallocate", full)
+    executor = VirtualExecutor([1.0])
+    coded = sooner.encode(np.ones((60, 3)), sooner.PolarCode(16, 12))
+    with pytest.raises(OSError, match="No space left"):
+        sooner.matvec(coded, np.ones(3), executor=executor, out=tmp_path / "y.npy")
+    assert executor._n_submitted == 0
+    assert not list(tmp_path.iterdir())
 
 
 def test_situation_26_an_answer_that_cannot_fit_is_refused_with_the_numbers(tmp_path):

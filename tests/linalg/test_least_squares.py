@@ -163,6 +163,7 @@ def test_situation_24_empty_problems(operator_of, shape, method):
         ({"b": np.ones((80, 2, 2))}, r"got \(80, 2, 2\)"),
         ({"x0": np.ones(11)}, r"x0 must have shape \(12,\) .* got \(11,\)"),
         ({"b": np.full(80, np.nan)}, "b must be finite"),
+        ({"x0": np.full(12, np.inf)}, "x0 must be finite"),
         ({"normal_equations": True}, r"A must be square with normal_equations=True"),
         ({"method": "newton"}, "method must be one of"),
         ({"damp": -1}, "damp must not be negative"),

@@ -63,6 +63,12 @@ def test_what_is_no_table_of_run_times_is_refused(tmp_path, text, message):
         read_rounds(written(tmp_path, text), column="z")
 
 
+def test_what_is_no_text_is_refused_by_its_name(tmp_path):
+    (tmp_path / "y.npy").write_bytes(b"\x93NUMPY")
+    with pytest.raises(ValueError, match=r"y\.npy must be a trace or a table as text"):
+        read_rounds(tmp_path / "y.npy")
+
+
 def ok(task, submitted, started, finished, attempt=0):
     return TaskRecord(
         task, attempt, submitted=submitted, started=started, finished=finished, outcome="ok"

@@ -68,14 +68,18 @@ def write_array(path: str, array: Array) -> None:
     Parameters
     ----------
     path
-        A file, replaced only when all is written, or ``-`` for stdout.
+        A file, replaced only when all is written, a pipe or device, or ``-`` for stdout.
     array
         What to write.
     """
-    if path == "-":
-        stream = io.BytesIO()  # stdout may be a pipe, which NumPy cannot ask for its position
+    is_device = Path(path).exists() and not Path(path).is_file()
+    if path == "-" or is_device:  # which an atomic write would replace by a file
+        stream = io.BytesIO()  # it may be a pipe, which NumPy cannot ask for its position
         np.save(stream, array, allow_pickle=False)
-        sys.stdout.buffer.write(stream.getbuffer())
+        if path == "-":
+            sys.stdout.buffer.write(stream.getbuffer())
+        else:
+            Path(path).write_bytes(stream.getbuffer())
         return
     with click.open_file(path, "wb", atomic=True) as file:
         np.save(file, array, allow_pickle=False)

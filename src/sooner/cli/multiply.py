@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from pathlib import Path
 from typing import TYPE_CHECKING, cast
 
 import click
@@ -88,6 +89,9 @@ def multiply(
 
     if as_json and output == "-":
         ctx.fail("--json and -o - both write to stdout; give -o a file.")
+    for option, path in (("-o", output), ("--trace", trace)):  # not when all is computed
+        if path is not None and not Path(path).absolute().parent.is_dir():
+            ctx.fail(f"{option} must be in a folder that exists, got {path}.")
     coded = open_coded(store)
     operand = read_array(x)
     product = matmat if operand.ndim == 2 else matvec

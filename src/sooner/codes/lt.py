@@ -58,7 +58,7 @@ def robust_soliton(k: int, c: float, delta: float) -> NDArray[np.float64]:
     ideal = 1 / np.maximum(degrees * (degrees - 1.0), 1.0)
     ideal[0] = 1 / k
     ripple = c * math.log(k / delta) * math.sqrt(k)
-    spike = min(max(round(k / ripple), 1), k)
+    spike = max(round(min(k / ripple, k)), 1)
     extra = np.where(degrees < spike, ripple / (degrees * k), 0.0)
     extra[spike - 1] = max(ripple * math.log(max(ripple / delta, 1.0)) / k, 0.0)
     weights = ideal + extra
@@ -121,6 +121,8 @@ class LTCode(AnytimeLinear):
         if k > n:
             raise ValueError(f"k must satisfy 0 < k <= n, got k={k}, n={n}.")
         _checks.positive(c, "c")
+        if not math.isfinite(c):
+            raise ValueError(f"c must be finite, got c={c}.")
         if not 0 < delta < 1:
             raise ValueError(f"delta must lie strictly between 0 and 1, got delta={delta}.")
         _checks.one_of(decoder, "decoder", ("peeling", "inactivation"))

@@ -8,6 +8,7 @@ cannot be found by anybody.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -94,44 +95,82 @@ def judge(
         return Verdict(0, 0.0, None)
     # The last columns of a complete QR decomposition span the left null space.
     null = np.linalg.qr(generator, mode="complete")[0][:, k:]
-    limits = _limits(outputs, received, size)
+    tiles = _Tiles(outputs, received)
+    infinite = np.flatnonzero(tiles.infinite)
+    if infinite.size:
+        # If it is only one and the others, which are finite, determine it, then it is wrong.
+        told = infinite.size == 1 and np.linalg.norm(null[infinite[0]]) >= _VISIBLE
+        return Verdict(m - k, math.inf, int(infinite[0]) if told else None)
+    limits = _limits(tiles, size)
     residual = max(
         float(np.linalg.norm(weighted, axis=0).max())
-        for weighted in _violations(null, outputs, received, limits)
+        for weighted in _violations(null, tiles, limits)
     )
     if residual <= 1 or m - k < 2:
         return Verdict(m - k, residual, None)
-    return Verdict(m - k, residual, _locate(null, _violations(null, outputs, received, limits)))
+    return Verdict(m - k, residual, _locate(null, _violations(null, tiles, limits)))
 
 
-def _tiles(outputs: Array, received: Indices) -> Iterator[tuple[slice, Array]]:
-    """Received outputs a few columns at a time: all of them may not fit into memory twice."""
-    width = max(1, _TILE_ENTRIES // received.size)
-    for first in range(0, outputs.shape[1], width):
-        columns = slice(first, first + width)
-        yield columns, outputs[received, columns]
+class _Tiles:
+    """Received outputs a few columns at a time: all of them may not fit into memory twice.
+
+    They are scaled by a power of two, since squares of very small or large ones are 0 or infinite.
+    """
+
+    def __init__(self, outputs: Array, received: Indices) -> None:
+        self.n_received, self.n_columns, self.dtype = received.size, outputs.shape[1], outputs.dtype
+        self._outputs, self._received = outputs, received
+        self.scale, self._has_blind_columns = 1.0, False
+        self.infinite = np.zeros(received.size, dtype=np.bool_)
+        """Which received outputs hold infinities or NaN where others are finite."""
+        largest = float(np.max([self._look(tile) for _, tile in self]))
+        if largest:
+            # Both the scale and its reciprocal are normal numbers.
+            most = np.finfo(outputs.dtype).maxexp - 2
+            self.scale = math.ldexp(1.0, min(max(-math.frexp(largest)[1], -most), most))
+
+    def _look(self, tile: Array) -> float:
+        """Give the size of the largest finite number."""
+        sizes = np.abs(tile)
+        largest = float(sizes.max())
+        if math.isfinite(largest):
+            return largest
+        finite = np.isfinite(sizes)
+        self.infinite |= (~finite & finite.any(axis=0)).any(axis=1)
+        self._has_blind_columns |= not finite.any(axis=0).all()
+        return float(sizes.max(where=finite, initial=0))
+
+    def __iter__(self) -> Iterator[tuple[slice, Array]]:
+        width = max(1, _TILE_ENTRIES // self.n_received)
+        for first in range(0, self.n_columns, width):
+            columns = slice(first, first + width)
+            tile = self._outputs[self._received, columns]  # a copy
+            tile *= self.scale
+            if self._has_blind_columns:
+                tile[:, ~np.isfinite(tile).any(axis=0)] = 0  # there is nothing to compare
+            yield columns, tile
 
 
 def _violations(
-    null: NDArray[np.float64], outputs: Array, received: Indices, limits: NDArray[np.float64]
+    null: NDArray[np.float64], tiles: _Tiles, limits: NDArray[np.float64]
 ) -> Iterator[Array]:
     """How far the equations are from zero, in units of what rounding explains."""
-    null = null.T.astype(outputs.real.dtype)
-    for columns, tile in _tiles(outputs, received):
+    null = null.T.astype(np.empty(0, tiles.dtype).real.dtype)
+    for columns, tile in tiles:
         yield null @ tile / limits[columns]
 
 
-def _limits(outputs: Array, received: Indices, size: float) -> NDArray[np.float64]:
+def _limits(tiles: _Tiles, size: float) -> NDArray[np.float64]:
     """What rounding explains in each column."""
-    sizes = np.empty(outputs.shape[1])
-    for columns, tile in _tiles(outputs, received):
+    sizes = np.empty(tiles.n_columns)
+    for columns, tile in tiles:
         sizes[columns] = np.linalg.norm(tile, axis=0)
     # A column may be small because large products cancelled: its rounding is that of the others.
     typical = float(np.linalg.norm(sizes)) / np.sqrt(sizes.size)
-    eps = float(np.finfo(outputs.dtype).eps)
-    least = max(typical, np.sqrt(received.size) * size)
-    limits: NDArray[np.float64] = _ROUNDING * eps * np.maximum(sizes, least)
-    return np.maximum(limits, np.finfo(np.float64).tiny)
+    precision = np.finfo(tiles.dtype)
+    least = max(typical, np.sqrt(tiles.n_received) * size * tiles.scale)
+    limits: NDArray[np.float64] = _ROUNDING * float(precision.eps) * np.maximum(sizes, least)
+    return np.maximum(limits, max(float(precision.tiny) * tiles.scale, np.finfo(np.float64).tiny))
 
 
 def _locate(null: NDArray[np.float64], violations: Iterator[Array]) -> int | None:

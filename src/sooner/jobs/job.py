@@ -140,7 +140,11 @@ class Job:
                 if self._is_settled() and self._failure is None:
                     return
             else:
-                self._step(None)
+                try:
+                    self._step(None)
+                except BaseException:  # Ctrl-C, or the callback's: nothing may run on
+                    self.cancel()
+                    raise
 
     @property
     def estimate(self) -> Estimate:

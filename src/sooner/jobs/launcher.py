@@ -139,7 +139,8 @@ class Launcher:
             hopeful[self._tasks(without=self._lagging)] = True
             tasks = policy.stand_ins(self._code, hopeful, self._spare, self._extra)
             tasks = tasks or self._spare[:at_least]
-        self._spare = [task for task in self._spare if task not in set(tasks)]
+        launched = set(tasks)
+        self._spare = [task for task in self._spare if task not in launched]
         if tasks:
             self._submit(tasks)
 

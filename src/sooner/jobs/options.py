@@ -54,6 +54,8 @@ class Options:
         for name in ("deadline", "rtol"):
             if getattr(self, name) is not None:
                 _checks.not_negative(getattr(self, name), name)
+        if self.callback is not None and not callable(self.callback):
+            raise TypeError(f"callback must be a function of an estimate, got {self.callback!r}.")
 
     def start(
         self,
@@ -93,15 +95,16 @@ class Options:
         ValueError
             If there are not as many delays as tasks.
         """
-        if self.delays is not None and len(self.delays) != code.n:
+        pauses = [0.0] * code.n if self.delays is None else [float(d) for d in self.delays]
+        if len(pauses) != code.n or not all(pause >= 0 for pause in pauses):
             raise ValueError(
-                f"delays must hold {code.n} numbers, one per task, got {len(self.delays)}."
+                f"delays must hold {code.n} numbers, one per task and none negative, got "
+                f"{self.delays!r}."
             )
         space = Space(work, code.n, code.k, out=self.out, max_memory=self.max_memory)
         runner = as_executor(self.executor)
         references = [] if broadcast is None else [runner.broadcast(broadcast)]
         if arguments is not None:
-            pauses = [0.0] * code.n if self.delays is None else [float(d) for d in self.delays]
             args = [(*arguments(task, *references), pause) for task, pause in enumerate(pauses)]
             work = dataclasses.replace(work, args=args)
         answer = Answer(

@@ -104,6 +104,8 @@ def matvec(
 
     Raises
     ------
+    TypeError
+        If `A` is no coded matrix.
     ValueError
         If the shapes do not fit; no task is sent then.
     MemoryError
@@ -118,6 +120,7 @@ def matvec(
     ...     job.result()
     array([ 4., 13., 22., 31.])
     """
+    _check_coded(A)
     vector = _operand(x, "x")
     if vector.shape != (A.shape[1],):
         raise ValueError(
@@ -179,6 +182,8 @@ def matmat(
 
     Raises
     ------
+    TypeError
+        If `A` is no coded matrix.
     ValueError
         If the shapes do not fit; no task is sent then.
     MemoryError
@@ -192,6 +197,7 @@ def matmat(
     ...     job.result().shape
     (4, 2)
     """
+    _check_coded(A)
     matrix = _operand(X, "X")
     if matrix.ndim != 2 or matrix.shape[0] != A.shape[1]:
         raise ValueError(
@@ -213,6 +219,13 @@ def matmat(
         delays=delays,
     )
     return _start(A, matrix, options)
+
+
+def _check_coded(A: object) -> None:
+    if not hasattr(A, "block_source"):
+        raise TypeError(
+            f"A must be a coded matrix, from encode or open_coded, got {type(A).__name__}."
+        )
 
 
 def _operand(x: ArrayLike, name: str) -> Array:

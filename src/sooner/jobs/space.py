@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import math
 import os
+import secrets
 import shutil
 import tempfile
 from pathlib import Path
@@ -52,7 +53,7 @@ class Space:
     MemoryError
         If the job cannot fit into memory, or its files onto the disk.
     ValueError
-        If `out` is an array of another shape or dtype, or no ``.npy`` file.
+        If `out` is an array of another shape or dtype or cannot be written, or no ``.npy`` file.
     """
 
     def __init__(
@@ -87,7 +88,9 @@ class Space:
                 f"out must have shape {work.answer_shape} and dtype {work.dtype}, got "
                 f"{self._array.shape} and {self._array.dtype}."
             )
-        if self._path is not None and self._path.suffix != ".npy":
+        if self._array is not None and not self._array.flags.writeable:
+            raise ValueError("out must be an array that can be written, got a read-only one.")
+        if self._path is not None and (self._path.suffix != ".npy" or self._path.is_dir()):
             raise ValueError(f"out must be an array or the path of a .npy file, got {self._path}.")
 
     def fill(self, decode: Callable[[Array], object]) -> Array:
@@ -141,11 +144,13 @@ class Space:
         # Blocks one below the other are decoded where they belong; those that only fill up the
         # last one are cut off.
         direct = work.block_columns == 1
-        descriptor, draft = tempfile.mkstemp(dir=path.absolute().parent, suffix=".tmp")
+        # Not mkstemp, whose files nobody else may read.
+        draft = path.absolute().with_name(f".{path.name}-{secrets.token_hex(8)}.tmp")
         try:
-            with os.fdopen(descriptor, "r+b") as file:
+            with draft.open("x+b") as file:
                 npy.write_array_header_1_0(file, header)
                 begin = file.tell()
+                _reserve(file.fileno(), begin + math.prod(self._shape) * work.dtype.itemsize)
                 shape = self._shape if direct else work.answer_shape
                 written: Any = np.memmap(file, work.dtype, "r+", begin, shape)
                 if direct:
@@ -156,10 +161,10 @@ class Space:
                     work.place(blocks, written)
                 written.flush()
                 file.truncate(begin + math.prod(work.answer_shape) * work.dtype.itemsize)
-            Path(draft).replace(path)
+            draft.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):
-                Path(draft).unlink()
+                draft.unlink()
             raise
         answer: Array = npy.open_memmap(path, mode="r+")
         return answer
@@ -168,7 +173,14 @@ class Space:
 def _temporary(shape: tuple[int, ...], dtype: np.dtype[Any], folder: Path) -> Array:
     """Give an array in a file without a name, which is gone when nobody uses it any more."""
     with tempfile.TemporaryFile(dir=folder) as file:
+        _reserve(file.fileno(), math.prod(shape) * dtype.itemsize)
         return np.memmap(file, dtype, "w+", shape=shape)
+
+
+def _reserve(descriptor: int, nbytes: int) -> None:
+    """Take the room on the disk now: a map that finds the disk full ends the process."""
+    if hasattr(os, "posix_fallocate"):
+        os.posix_fallocate(descriptor, 0, max(1, nbytes))
 
 
 def _check_memory(nbytes: int, k: int, max_memory: int | None, copies: int) -> None:

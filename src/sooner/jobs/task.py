@@ -120,13 +120,17 @@ def _multiply(slab: Any, factor: Any, out: Array) -> None:
 def _row_norm(slab: Any) -> float:
     """Norm of the first row of a dense slab, and of an average one of a sparse block."""
     if isinstance(slab, np.ndarray):
-        return float(np.linalg.norm(slab[0]))
+        return _column_norm(slab[0])
     rows: int = slab.shape[0]
-    return float(np.linalg.norm(slab.data)) / math.sqrt(max(1, rows))
+    return _column_norm(slab.data) / math.sqrt(max(1, rows))
 
 
 def _column_norm(factor: Array) -> float:
-    return float(np.linalg.norm(factor, axis=0).max())
+    """Norm of the longest column; squares of what is very large or small would be 0 or infinite."""
+    largest = float(np.abs(factor).max(initial=0))
+    if largest == 0 or not math.isfinite(largest):
+        return largest
+    return largest * float(np.linalg.norm(factor / largest, axis=0).max())
 
 
 class _Clock:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from sooner.codes import ProductCode
+from sooner.errors import MissingAdjointError
 from sooner.jobs.kept import KeptOutputs
 from sooner.jobs.launcher import Rules
 from sooner.jobs.options import Options
@@ -77,7 +78,7 @@ def matmul(
     Raises
     ------
     TypeError
-        If `A` or `B` is no coded matrix.
+        If `A` or `B` is no coded matrix, or `code` is no code for two operands.
     ValueError
         If the shapes do not fit, or the matrices are encoded with other codes than those of
         `code`; no task is sent then.
@@ -105,6 +106,10 @@ def matmul(
             raise TypeError(
                 f"{name} must be a coded matrix, made by encode, got {type(matrix).__name__}."
             )
+    if B.manifest.axis == 0 and B.manifest.adjoint is None:
+        raise MissingAdjointError(
+            "B must be coded by columns, and was encoded by rows alone. Encode it with axis=1."
+        )
     columns = B if B.manifest.axis == 1 else B.T
     if A.shape[1] != columns.shape[1]:
         raise ValueError(
@@ -132,6 +137,10 @@ def _start(
 ) -> Job:
     if code is None:
         code = ProductCode(A.code, columns.code)
+    elif getattr(code, "operands", None) != 2:
+        raise TypeError(
+            f"code must be a code for two operands such as PolynomialCode(16, 3, 4), got {code!r}."
+        )
     elif [c.spec() for c in code.factors] != [A.code.spec(), columns.code.spec()]:
         raise ValueError(
             f"A and B must be encoded with the factors of the code, {code.factors}, got "
@@ -146,7 +155,8 @@ def _start(
     operands = [code.task_operands(task) for task in range(code.n)]
     kept = None
     if options.keep is not None:
-        kept = KeptOutputs(options.keep, code.n, shape, dtype, (A, columns))
+        # Codes with the same factors may differ in which blocks a task multiplies.
+        kept = KeptOutputs(options.keep, code.n, shape, dtype, (A, columns, np.array(operands)))
     return options.start(
         code,
         work,

@@ -232,6 +232,8 @@ def _operands(
     x = np.zeros(shape) if x0 is None else np.asarray(x0)
     if x.shape != shape:
         raise ValueError(f"x0 must have shape {shape} for this A and b, got {x.shape}.")
+    if not np.isfinite(x).all():
+        raise ValueError("x0 must be finite, and it holds NaN or infinity.")
     dtype = np.result_type(A.dtype or np.float64, B.dtype, np.float32)
     if x0 is not None:
         dtype = np.result_type(dtype, x.dtype)

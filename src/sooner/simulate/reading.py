@@ -59,11 +59,14 @@ def read_rounds(path: str | os.PathLike[str], *, column: str | None = None) -> R
     ...     read_rounds(folder + "/times.csv")
     <Rounds: 2 of 3 workers, median 1.75 s, maximum 9 s>
     """
-    with Path(path).open(encoding="utf-8", newline="") as file:
-        if file.read(1) == "{":
-            return rounds_of_trace(Trace.from_jsonl(path))
-        file.seek(0)
-        rows = [row for row in csv.reader(file) if row]
+    try:
+        with Path(path).open(encoding="utf-8", newline="") as file:
+            if file.read(1) == "{":
+                return rounds_of_trace(Trace.from_jsonl(path))
+            file.seek(0)
+            rows = [row for row in csv.reader(file) if row]
+    except UnicodeDecodeError as error:
+        raise ValueError(f"{path} must be a trace or a table as text, and is neither.") from error
     if not rows:
         raise ValueError(f"{path} must hold run times, and is empty.")
     if all(map(_is_number, rows[0])):
