@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import logging
+import math
 import os
 import selectors
 import socket
@@ -41,6 +42,10 @@ logger = logging.getLogger("sooner.executors.local")
 
 _STOP_TIMEOUT = 1.0  # seconds until a nursery that does not end is killed
 _SIGKILL = 9
+
+_GRACE = 0.05
+"""Seconds that an abandoned task may still take to end: its worker then lives on with what it has
+in memory, where a new one would have to read its blocks again."""
 
 
 @dataclass(eq=False, slots=True)
@@ -80,6 +85,7 @@ class _Worker:
         self.task: Task | None = None
         self.call_number = -1  # whose function it has
         self.unwanted = False  # killed because its task was abandoned
+        self.end = math.inf  # when it is, unless its task ends before
         self.done: deque[str] = deque(maxlen=_REMEMBERED)  # descriptions of its last tasks
 
 
@@ -182,8 +188,9 @@ class Supervisor:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                for key, events in self._selector.select():
+                for key, events in self._selector.select(self._until_next_end()):
                     key.data(events)
+                self._end_unwanted()
                 self._dispatch()
         except BaseException:
             self.broken = "the thread that serves the workers failed; please report the log."
@@ -228,9 +235,19 @@ class Supervisor:
     def _on_kill(self, futures: AbstractSet[Future[Any]]) -> None:
         for worker in list(self._workers.values()):
             if worker.task is not None and worker.task.future in futures:
-                worker.unwanted = True
-                worker.task = None
-                self._let_go(worker)
+                worker.end = time.monotonic() + _GRACE
+
+    def _until_next_end(self) -> float | None:
+        end = min((worker.end for worker in self._workers.values()), default=math.inf)
+        return None if math.isinf(end) else max(0.0, end - time.monotonic())
+
+    def _end_unwanted(self) -> None:
+        """Kill the workers whose abandoned tasks have not ended by themselves."""
+        now = time.monotonic()
+        for worker in [each for each in self._workers.values() if each.end <= now]:
+            worker.unwanted = True
+            worker.task = None
+            self._let_go(worker)
 
     def _let_go(self, worker: _Worker) -> None:
         """Have nothing more to do with a worker; its end will be reported."""
@@ -293,6 +310,7 @@ class Supervisor:
             return
         if frame is not None and worker.task is not None:
             task, worker.task = worker.task, None
+            worker.end = math.inf
             self._idle.append(worker)
             try:
                 self._dispatch()  # first, so that the worker need not wait for the completing
