@@ -8,13 +8,18 @@ SHARED ?= ../shared
 ENGINES := tests/executors/test_engines.py tests/executors/test_lambda.py
 ENGINE ?= local
 
-.PHONY: help demo test check bench docs dist sanitize fmt clean lock
+.PHONY: help demo figures test check bench docs dist sanitize fmt clean lock
 
 help:  ## list the verbs
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*##/\t/' | expand -t 10
 
 demo: $(READY)  ## the main job on real data; ENGINE=dask, ray or lithops; writes two pictures here
 	$(BIN)/sooner demo --engine $(ENGINE)
+
+CODING_TIMES := benchmarks/results/2026-11-30-figure-4.txt
+
+figures: $(READY)  ## the papers' figures, in docs/figures; their times of coding as kept
+	$(BIN)/sooner figures --out docs/figures --coding-times $(CODING_TIMES)
 
 test: $(READY)  ## all tests, the docs' examples included
 	$(BIN)/python -m pytest $(addprefix --ignore=,$(ENGINES))

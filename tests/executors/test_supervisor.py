@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from sooner.errors import WorkerLostError
+from sooner.executors._calls import Call, Task
 from sooner.executors._channel import Channel, FrameReader
 from sooner.executors._completions import TaskFuture
-from sooner.executors._supervisor import Call, Supervisor, Task, _claim, _Worker
+from sooner.executors._supervisor import Supervisor, _claim, _Worker
 from sooner.executors._wire import FRAME_HEAD, pack
 
 

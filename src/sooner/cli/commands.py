@@ -13,6 +13,7 @@ from sooner.cli.demo import demo
 from sooner.cli.design import design
 from sooner.cli.doctor import doctor
 from sooner.cli.encode import encode
+from sooner.cli.figures import figures
 from sooner.cli.info import info
 from sooner.cli.measure import measure
 from sooner.cli.minimize import minimize
@@ -112,5 +113,6 @@ for _command in (
     design,
     simulate,
     minimize,
+    figures,
 ):
     sooner.add_command(_command)

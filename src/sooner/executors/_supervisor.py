@@ -18,7 +18,6 @@ import threading
 import time
 from collections import deque
 from concurrent.futures import InvalidStateError
-from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -34,9 +33,10 @@ if TYPE_CHECKING:
     from collections.abc import Set as AbstractSet
     from concurrent.futures import Future
 
+    from sooner.executors._calls import Task
     from sooner.executors._completions import TaskFuture
 
-__all__ = ["Call", "Supervisor", "Task"]
+__all__ = ["Supervisor"]
 
 logger = logging.getLogger("sooner.executors.local")
 
@@ -46,25 +46,6 @@ _SIGKILL = 9
 _GRACE = 0.05
 """Seconds that an abandoned task may still take to end: its worker then lives on with what it has
 in memory, where a new one would have to read its blocks again."""
-
-
-@dataclass(eq=False, slots=True)
-class Call:
-    """What all tasks of one ``submit_many`` share."""
-
-    number: int
-    packed_fn: bytes
-    owner: object
-    """The executor, so that it is not collected while it has tasks."""
-
-
-@dataclass(eq=False, slots=True)
-class Task:
-    """One call of the function."""
-
-    call: Call
-    packed_args: bytes
-    future: TaskFuture
 
 
 _REMEMBERED = 16

@@ -92,7 +92,7 @@ class LocalExecutor(TaskExecutor):
     def _start(
         self, fn: Callable[..., Any], args: Sequence[tuple[Any, ...]], futures: Sequence[TaskFuture]
     ) -> None:
-        from sooner.executors._supervisor import Call, Task
+        from sooner.executors._calls import Call, Task
 
         path = [
             entry if Path(entry).is_absolute() else str(Path.cwd() / entry) for entry in sys.path
