@@ -4,8 +4,11 @@ import copy
 import itertools
 import json
 import pickle
+import subprocess
+import sys
 from fractions import Fraction
 
+import cloudpickle
 import numpy as np
 import pytest
 from hypothesis import given
@@ -147,3 +150,12 @@ def test_kernels_of_a_code():
 def test_what_does_not_fit_is_refused_with_what_must_hold(call, message):
     with pytest.raises((ValueError, TypeError), match=message):
         call()
+
+
+def test_a_code_that_cloudpickle_sends_can_be_read_where_nothing_is_imported_yet():
+    code = PolarCode(20, 15, kernel=[HADAMARD, Kernel.dct(10)])
+    read = "import pickle, sys; print(pickle.load(sys.stdin.buffer).n)"
+    result = subprocess.run(
+        [sys.executable, "-c", read], input=cloudpickle.dumps(code), capture_output=True, check=True
+    )
+    assert result.stdout.strip() == b"20"

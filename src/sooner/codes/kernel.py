@@ -213,7 +213,8 @@ class Kernel:
 
     def __reduce__(self) -> tuple[Any, ...]:
         # HADAMARD and ARIKAN stay themselves in another process: they are told by identity.
-        return Kernel.from_json, (self.to_json(),)
+        # By a function of this module: cloudpickle sends a method along, without what it refers to.
+        return _rebuilt, (self.to_json(),)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Kernel):
@@ -239,6 +240,10 @@ ARIKAN = Kernel([[1, 1], [0, 1]])
 """The first paper's kernel: of all that polarize, the one with the fewest operations."""
 
 _NAMED = {"hadamard": HADAMARD, "arikan": ARIKAN}
+
+
+def _rebuilt(values: str | list[list[float]]) -> Kernel:
+    return Kernel.from_json(values)
 
 
 def is_binary(kernels: Iterable[Kernel]) -> bool:

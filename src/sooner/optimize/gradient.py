@@ -133,7 +133,7 @@ def noise_gain(rows: NDArray[np.float64]) -> float:
     -------
     float
         Noise of the solution per dimension over that of one equation, in the root mean square: 1
-        for orthogonal rows, 6 to 100 for a set of coded ones that just decodes; infinite without
+        for orthogonal rows, 7 to 33 for a set of coded ones that just decodes; infinite without
         equations.
 
     Examples
