@@ -107,7 +107,7 @@ def encode(
 
 def _foretell(A: Array, code: Code, dtype: str | None) -> None:
     from sooner.cli import _render
-    from sooner.jobs.encoding_panels import block_layout
+    from sooner.store.block_layout import block_layout
     from sooner.store.promotion import coded_dtype
 
     chosen = coded_dtype(A.dtype, code, dtype)

@@ -13,10 +13,10 @@ from sooner import _checks
 from sooner.codes.base import Code
 from sooner.codes.side_by_side import SideBySide
 from sooner.errors import NonFiniteError
-from sooner.jobs.encoding_panels import SLAB_BYTES as _SLAB_BYTES
 from sooner.jobs.encoding_panels import encode_panels
 from sooner.jobs.encoding_request import Request
 from sooner.jobs.encoding_sparse import encode_sparse, is_sparse
+from sooner.store.block_layout import SLAB_BYTES as _SLAB_BYTES
 from sooner.store.coded_matrix import CodedMatrix
 from sooner.store.location import as_location
 from sooner.store.panels import Panels

@@ -11,6 +11,7 @@ from sooner._version import __version__
 from sooner.jobs.encoding_dense import DenseEncoder
 from sooner.jobs.encoding_request import Written
 from sooner.jobs.encoding_scales import with_exponents
+from sooner.store.block_layout import block_layout
 from sooner.store.gram import packed
 from sooner.store.panels import Panels
 from sooner.store.promotion import coded_dtype, little_endian
@@ -27,12 +28,9 @@ if TYPE_CHECKING:
     from sooner.jobs.encoding_dense import Piece
     from sooner.jobs.encoding_request import Progress, Request
 
-__all__ = ["SLAB_BYTES", "block_layout", "encode_panels"]
+__all__ = ["encode_panels"]
 
 logger = logging.getLogger(__name__)
-
-SLAB_BYTES = 1 << 22
-"""Aim for one slab of one block: what a worker reads at a time and what a checksum covers."""
 
 
 def encode_panels(A: Any, request: Request, open_writers: ExitStack) -> Written:
@@ -108,38 +106,6 @@ def _writer(
         },
         home=request.home,
     )
-
-
-def block_layout(
-    shape: tuple[int, ...], k: int, itemsize: int, slab_bytes: int = SLAB_BYTES
-) -> tuple[int, int]:
-    """Give how a matrix is cut into blocks, and blocks into slabs.
-
-    Parameters
-    ----------
-    shape
-        Of the matrix.
-    k
-        Data blocks.
-    itemsize
-        Bytes of a number of the blocks.
-    slab_bytes
-        What a slab should measure.
-
-    Returns
-    -------
-    block_rows : int
-        Rows of each block.
-    slab_rows : int
-        Rows of each slab, the last one aside; at least one.
-
-    Examples
-    --------
-    >>> block_layout((38_400, 3_000_000), 384, 8)  # a slab never has less than a row
-    (100, 1)
-    """
-    block_rows = -(-shape[0] // k)
-    return block_rows, max(1, min(block_rows, slab_bytes // max(1, shape[1] * itemsize)))
 
 
 def _dense_encoder(panels: Panels, dtype: np.dtype[Any], request: Request) -> DenseEncoder:

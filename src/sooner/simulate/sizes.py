@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from sooner import _checks
+from sooner.store.block_layout import block_layout
 
 if TYPE_CHECKING:
     from numpy.typing import DTypeLike
@@ -16,9 +17,6 @@ if TYPE_CHECKING:
     from sooner.simulate.schemes import Scheme
 
 __all__ = ["Sizes", "sizes_of"]
-
-_SLAB_BYTES = 1 << 22
-"""Aim for a slab, as `sooner.encode` makes them; it has at least one row."""
 
 _WORKER_BYTES = 64 << 20
 """What a worker with NumPy takes before it reads anything."""
@@ -78,8 +76,7 @@ def sizes_of(shape: tuple[int, int], scheme: Scheme, dtype: DTypeLike = "float64
     rows, columns = (_checks.integer(size, "shape", at_least=1) for size in shape)
     itemsize = np.dtype(dtype).itemsize
     row = columns * itemsize
-    block_rows = math.ceil(rows / scheme.blocks)
-    panel_rows = max(1, min(block_rows, _SLAB_BYTES // row))
+    block_rows, panel_rows = block_layout((rows, columns), scheme.blocks, itemsize)
     return Sizes(
         block_rows=block_rows,
         block=block_rows * row,
